@@ -1,0 +1,1 @@
+"""The HTTP API: an app factory and thin routes."""

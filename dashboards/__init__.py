@@ -1,0 +1,1 @@
+"""Boards, rules and runbooks, made from the metric table."""

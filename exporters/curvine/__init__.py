@@ -1,0 +1,1 @@
+"""Curvine: master metrics and JSON."""

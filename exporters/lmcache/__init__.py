@@ -1,0 +1,1 @@
+"""LMCache: metrics page and status of the multiprocess server."""

@@ -1,0 +1,1 @@
+"""vLLM: metrics page, KV events, hook records."""

@@ -1,0 +1,1 @@
+"""Tierscope: observability and cache analytics for three-tier LLM KV caches."""

@@ -1,0 +1,1 @@
+"""Questions answered over arrays: reuse depth, curves, attribution."""

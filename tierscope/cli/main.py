@@ -1,0 +1,30 @@
+"""The `tierscope` command: one sub-command a file, and the one place errors become exit statuses.
+
+Command modules import their heavy rooms inside the command function, so that `tierscope --help` and
+short commands stay fast.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from tierscope.cli.output import print_error
+from tierscope.domain.errors import TierscopeError
+
+app = typer.Typer(
+    name="tierscope",
+    help="See which KV-cache tier served each token, why the rest was computed, and what to change.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def run() -> None:
+    """Run the command line; errors a person can act on go to stderr, exit status 1 (2 for wrong usage)."""
+    try:
+        app()
+    except TierscopeError as error:
+        print_error(error)
+        sys.exit(error.exit_status)

@@ -1,0 +1,1 @@
+"""What tiers, blocks, requests and deployments are: frozen types that every other room speaks in."""

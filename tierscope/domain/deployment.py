@@ -1,0 +1,66 @@
+"""The deployment in force: replicas, tier sizes, routing, and what its owner wants of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tierscope.domain.tiers import Tier
+
+
+class RoutingPolicy(StrEnum):
+    """How requests are spread over replicas; the names are the router's own."""
+
+    ROUNDROBIN = "roundrobin"
+    SESSION = "session"
+    PREFIXAWARE = "prefixaware"
+    KVAWARE = "kvaware"
+    GATEWAY = "gateway"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class TierConfig:
+    """The configured size of one tier.
+
+    `capacity_bytes` is of ONE holder: an engine's L0, a replica's L1, the whole shared pool for L2.
+    `limit_bytes` is the most one holder may be given (allocatable memory or disk); None: not known.
+    """
+
+    tier: Tier
+    capacity_bytes: float
+    limit_bytes: float | None = None
+
+
+class ObjectiveKind(StrEnum):
+    """What a deployment's owner wants the tiers to achieve."""
+
+    HIT_RATIO_SHARE = "hit_ratio_share"
+    """The smallest sizes whose hit ratio is at least `target` (0 to 1) of what unlimited sizes would give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What sizing aims at; `target` is a ratio from 0 to 1."""
+
+    kind: ObjectiveKind = ObjectiveKind.HIT_RATIO_SHARE
+    target: float = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One endpoint as configured: who serves it, how large its tiers are, how it is routed."""
+
+    namespace: str
+    endpoint: str
+    model: str
+    replicas: int
+    routing: RoutingPolicy = RoutingPolicy.UNKNOWN
+    tiers: tuple[TierConfig, ...] = ()
+    bytes_per_token: float | None = None
+    """KV bytes a token in every tier; None: measured from the tiers' own readings or not at all."""
+    objective: Objective = field(default_factory=Objective)
+
+    def tier(self, tier: Tier) -> TierConfig | None:
+        """The configuration of one tier, None where the deployment has no such tier."""
+        return next((config for config in self.tiers if config.tier is tier), None)

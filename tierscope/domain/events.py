@@ -1,0 +1,132 @@
+"""Things that happen to KV blocks, and to the readings of a tier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tierscope.domain.identity import EngineId, SourceId
+from tierscope.domain.requests import RequestRecord, TokenSplit
+from tierscope.domain.tiers import Tier
+
+
+class BlockAction(StrEnum):
+    """What happened to the blocks of an event."""
+
+    STORED = "stored"
+    EVICTED = "evicted"
+
+
+class EvictionReason(StrEnum):
+    """Why blocks left a tier."""
+
+    CAPACITY = "capacity"
+    """Room was needed."""
+    CLEAR = "clear"
+    """Someone emptied the tier."""
+    AFTER_READ = "after_read"
+    """Loaded from below for one read and dropped right after it, as the cache is set to do."""
+    RESTART = "restart"
+    """The holder restarted with an empty cache; it sent no event, we know it from its sequence."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEvent:
+    """Blocks of one tier were stored or evicted, together, at one time.
+
+    `holder` names who holds them: an engine's `str()` for L0, a cache server for L1, a pool for L2.
+    `block_hashes` are unsigned 64-bit; `parent_hash` is the block before the first one, None at a root.
+    `reason` is set on evictions only. `block_tokens` is 0 where the publisher does not say.
+    """
+
+    tier: Tier
+    holder: str
+    action: BlockAction
+    block_hashes: tuple[int, ...]
+    at_unix_seconds: float
+    parent_hash: int | None = None
+    block_tokens: int = 0
+    reason: EvictionReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TierSample:
+    """One reading of how full a tier is. Bytes; None means the source does not report it.
+
+    `capacity_blocks` and `used_blocks` count the tier's own unit: `block_tokens` tokens each
+    (GPU blocks in L0, chunks in L1 and L2).
+    """
+
+    tier: Tier
+    holder: str
+    at_unix_seconds: float
+    capacity_bytes: float | None = None
+    used_bytes: float | None = None
+    pinned_bytes: float | None = None
+    capacity_blocks: int | None = None
+    used_blocks: int | None = None
+    block_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TierActivity:
+    """What a cache server's counters grew by between two readings. Never negative: resets are bridged.
+
+    Tokens for lookups, blocks (chunks) for stores and evictions; None where the source has no such counter.
+    """
+
+    tier: Tier
+    holder: str
+    since_unix_seconds: float
+    at_unix_seconds: float
+    lookup_hit_tokens: int | None = None
+    lookup_miss_tokens: int | None = None
+    stored_blocks: int | None = None
+    evicted_blocks: int | None = None
+    failed_blocks: int | None = None
+    """Blocks the tier could not take although it may have answered that it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTokens:
+    """What an engine's own prompt counters grew by between two readings; resets are bridged."""
+
+    engine: EngineId
+    model: str
+    since_unix_seconds: float
+    at_unix_seconds: float
+    tokens: TokenSplit
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCoverage:
+    """How much of a source's stream was received in an interval, from its sequence numbers.
+
+    Counts are sequence units of that source (batches of events, scrapes, feed batches).
+    `first_sequence`..`last_sequence` is the range covered, both included; None when nothing came.
+    `incarnation` changes when the source restarts. `missing` is what is known to be lost, and
+    `stale` says that state derived from the source is unknown until a clear or a restart.
+    """
+
+    source: SourceId
+    incarnation: int
+    since_unix_seconds: float
+    at_unix_seconds: float
+    received: int
+    missing: int
+    undecodable: int = 0
+    restarts: int = 0
+    first_sequence: int | None = None
+    last_sequence: int | None = None
+    stale: bool = False
+
+    @property
+    def completeness_ratio(self) -> float | None:
+        """Share of the interval's units that were received and understood; None before any was due."""
+        due = self.received + self.missing + self.undecodable
+        return self.received / due if due else None
+
+
+LedgerEntry = RequestRecord | BlockEvent | TierSample | TierActivity | EngineTokens | SourceCoverage
+"""What an exporter publishes on its feed, and what the store keeps."""

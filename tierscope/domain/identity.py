@@ -1,0 +1,60 @@
+"""Names for the running things we read: engines, and the sources that speak for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class EngineId:
+    """One vLLM engine core: a data-parallel rank of a replica of an endpoint.
+
+    Each rank has its own L0, KV-event publisher and hook stream. `replica` is the pod's name.
+    """
+
+    namespace: str
+    endpoint: str
+    replica: str
+    rank: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.endpoint}/{self.replica}/{self.rank}"
+
+    @classmethod
+    def parse(cls, text: str) -> EngineId:
+        """Read back what `str()` wrote; raises ValueError for anything else."""
+        namespace, endpoint, replica, rank = text.split("/")
+        return cls(namespace, endpoint, replica, int(rank))
+
+
+class SourceKind(StrEnum):
+    """What a source speaks."""
+
+    VLLM_METRICS = "vllm_metrics"
+    VLLM_EVENTS = "vllm_events"
+    VLLM_HOOK = "vllm_hook"
+    LMCACHE_METRICS = "lmcache_metrics"
+    CURVINE_MASTER = "curvine_master"
+    FEED = "feed"
+    """The stream from an exporter to a collector, which can lose batches like any other."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceId:
+    """One running thing we read, by what it speaks and who it belongs to.
+
+    `owner` is an engine's `str()`, an LMCache server's name, a pool's name or an exporter's name.
+    """
+
+    kind: SourceKind
+    owner: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.owner}"
+
+    @classmethod
+    def parse(cls, text: str) -> SourceId:
+        """Read back what `str()` wrote; raises ValueError for anything else."""
+        kind, _, owner = text.partition(":")
+        return cls(SourceKind(kind), owner)

@@ -1,0 +1,147 @@
+"""Settings of the processes, as frozen types with their documentation beside each field.
+
+Every field's `doc` is the line printed in the settings reference; `docs/reference/settings.md` is
+generated from here and a test compares the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tierscope.domain.deployment import Deployment
+
+
+def documented(doc: str, **kwargs: Any) -> Any:
+    """Declare a dataclass field with the line that documents it."""
+    return field(metadata={"doc": doc}, **kwargs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """One vLLM engine (data-parallel rank) to read."""
+
+    namespace: str = documented("Namespace of the endpoint this engine serves.")
+    endpoint: str = documented("Name of the endpoint (InferenceEndpointConfig or any name you choose).")
+    replica: str = documented("Name of the replica: the pod's name.")
+    rank: int = documented("Data-parallel rank of the engine in its replica.", default=0)
+    metrics_url: str | None = documented(
+        "Address of the engine's Prometheus page, e.g. http://127.0.0.1:8000/metrics.", default=None
+    )
+    events_endpoint: str | None = documented(
+        "ZMQ address of the engine's KV events, e.g. tcp://127.0.0.1:5557.", default=None
+    )
+    events_replay_endpoint: str | None = documented(
+        "ZMQ address that replays missed KV events; without it a gap cannot be closed.", default=None
+    )
+    hook_endpoint: str | None = documented(
+        "ZMQ address of the engine hook's record stream; without it there are no per-request records.",
+        default=None,
+    )
+    hook_replay_endpoint: str | None = documented(
+        "ZMQ address that replays missed hook records.", default=None
+    )
+    lmcache: str | None = documented(
+        "Name of the LMCache server (see `lmcache`) this engine loads from.", default=None
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LmcacheSettings:
+    """One LMCache multiprocess server to read: L1 of its node."""
+
+    name: str = documented("Name of the server, unique in this file; the holder name of its L1.")
+    url: str = documented("Base address of its HTTP port, e.g. http://127.0.0.1:8080.")
+    pool: str | None = documented("Name of the L2 pool (see `curvine`) its adapter writes to.", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvineSettings:
+    """One Curvine cluster to read: the shared L2."""
+
+    name: str = documented("Name of the pool, unique in this file; the holder name of L2.")
+    master_urls: tuple[str, ...] = documented(
+        "Base addresses of every master's web port; the active one is found by its answer."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExporterSettings:
+    """`tierscope export`: what to read on this node and where to publish it."""
+
+    name: str = documented("Name of this exporter, unique among those a collector reads.", default="exporter")
+    engines: tuple[EngineSettings, ...] = documented("The engines of this node.", default=())
+    lmcache: tuple[LmcacheSettings, ...] = documented("The LMCache servers of this node.", default=())
+    curvine: tuple[CurvineSettings, ...] = documented(
+        "The Curvine clusters this node's pods mount.", default=()
+    )
+    listen_host: str = documented("Address that /metrics binds.", default="127.0.0.1")
+    listen_port: int = documented(
+        "Port of /metrics; 0 lets the system choose one, which is printed.", default=0
+    )
+    feed_endpoint: str = documented("ZMQ address the feed is published on.", default="tcp://127.0.0.1:*")
+    feed_replay_endpoint: str = documented("ZMQ address that replays the feed.", default="tcp://127.0.0.1:*")
+    feed_buffer_bytes: int = documented(
+        "Most memory the replayable feed may hold.", default=256 * 1024 * 1024
+    )
+    poll_seconds: float = documented("Pause between readings of a metrics page.", default=5.0)
+    timeout_seconds: float = documented("Longest wait for one reading.", default=3.0)
+    otlp_endpoint: str | None = documented(
+        "OTLP/HTTP address for spans, e.g. http://127.0.0.1:4318/v1/traces; none: no spans.", default=None
+    )
+    hash_key_file: str | None = documented(
+        "File with the key that session ids and cache salts are hashed with; none: a key of this run alone.",
+        default=None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedSource:
+    """One exporter's feed."""
+
+    name: str = documented("Name of the exporter.")
+    endpoint: str = documented("ZMQ address of its feed.")
+    replay_endpoint: str = documented("ZMQ address that replays its feed.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectorSettings:
+    """`tierscope collect`: which feeds to store, where, and how often to advise."""
+
+    store_path: str = documented("File of the event store.", default="tierscope.duckdb")
+    feeds: tuple[FeedSource, ...] = documented("The exporters to read.", default=())
+    socket_path: str | None = documented(
+        "Local socket on which readers ask the collector; none: beside the store file.", default=None
+    )
+    flush_seconds: float = documented(
+        "Longest time a received batch waits before it is committed.", default=1.0
+    )
+    flush_rows: int = documented("Received rows that force a commit earlier.", default=50_000)
+    advise_seconds: float = documented("Pause between two computations of advice.", default=30.0)
+    advise_window_seconds: float = documented("Span of history that advice rests on.", default=24 * 3600.0)
+    listen_host: str = documented("Address that the collector's own /metrics binds.", default="127.0.0.1")
+    listen_port: int = documented(
+        "Port of the collector's own /metrics; 0 lets the system choose.", default=0
+    )
+    deployments: tuple[Deployment, ...] = documented("The endpoints to advise on.", default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """`tierscope serve`: the HTTP API."""
+
+    listen_host: str = documented("Address the API binds.", default="127.0.0.1")
+    listen_port: int = documented(
+        "Port of the API; 0 lets the system choose one, which is printed.", default=0
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """One settings file; each command reads its own part and ignores the others."""
+
+    exporter: ExporterSettings = documented("Read by `tierscope export`.", default_factory=ExporterSettings)
+    collector: CollectorSettings = documented(
+        "Read by `tierscope collect` and `tierscope serve`.", default_factory=CollectorSettings
+    )
+    api: ApiSettings = documented("Read by `tierscope serve`.", default_factory=ApiSettings)

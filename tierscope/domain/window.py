@@ -1,0 +1,80 @@
+"""A slice of recorded history as arrays: what the store hands to analytics and advice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.identity import EngineId
+from tierscope.domain.requests import TokenSplit
+from tierscope.domain.trace import FloatArray, Int32Array, Int64Array, UInt64Array
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpan:
+    """A half-open span of time in unix seconds: start <= t < end."""
+
+    start_unix_seconds: float
+    end_unix_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Length of the span."""
+        return self.end_unix_seconds - self.start_unix_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWindow:
+    """Served first admissions of one endpoint in a span of time, oldest first.
+
+    Shapes: (n,) each, except `offsets` (n + 1,) and `block_hashes` (accesses,); request i's chain is
+    `block_hashes[offsets[i]:offsets[i + 1]]`. `engine[i]` indexes `engines`. Tokens are int64.
+    Durations are NaN where the engine did not say. `session` is 0 where unknown.
+    """
+
+    span: TimeSpan
+    engines: tuple[EngineId, ...]
+    block_tokens: int
+    chunk_tokens: int | None
+    at_unix_seconds: FloatArray
+    engine: Int32Array
+    session: UInt64Array
+    prompt: Int64Array
+    l0: Int64Array
+    l1: Int64Array
+    l2: Int64Array
+    external: Int64Array
+    computed: Int64Array
+    queue_seconds: FloatArray
+    load_seconds: FloatArray
+    ttft_seconds: FloatArray
+    offsets: Int64Array
+    block_hashes: UInt64Array
+
+    @property
+    def requests(self) -> int:
+        """Number of requests."""
+        return len(self.at_unix_seconds)
+
+    @property
+    def accesses(self) -> int:
+        """Number of block accesses."""
+        return len(self.block_hashes)
+
+    def totals(self) -> TokenSplit:
+        """Tokens by origin, summed over the window."""
+        return TokenSplit(
+            *(
+                int(part.sum())
+                for part in (self.prompt, self.l0, self.l1, self.l2, self.external, self.computed)
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything advice may rest on: the requests, the latest tier readings, and how complete both are."""
+
+    window: RequestWindow
+    samples: tuple[TierSample, ...]
+    coverage: tuple[SourceCoverage, ...]

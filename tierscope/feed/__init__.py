@@ -1,0 +1,1 @@
+"""Codec and replayable stream between exporters and collectors."""

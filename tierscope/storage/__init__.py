@@ -1,0 +1,1 @@
+"""The only door to DuckDB: append batches, read windows back as arrays."""

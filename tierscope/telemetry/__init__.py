@@ -1,0 +1,1 @@
+"""Samples to Prometheus pages; request records to OTLP spans."""

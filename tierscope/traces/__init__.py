@@ -1,0 +1,1 @@
+"""Trace-file readers, one file a format."""
