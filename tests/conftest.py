@@ -1,0 +1,78 @@
+"""What every test may use, and the rule that a skip is never silent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@pytest.fixture(scope="session")
+def captures() -> Path:
+    """The recorded bytes of real engines."""
+    return FIXTURES / "captures"
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of this checkout."""
+    return Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """The public traces, which the project does not ship: beside the checkout, or where you say."""
+    folder = Path(os.environ.get("TIERSCOPE_TRACES", Path(__file__).parents[2] / "shared" / "traces"))
+    if not folder.is_dir():
+        pytest.skip(f"no traces at {folder}; name their folder in TIERSCOPE_TRACES")
+    return folder
+
+
+@pytest.fixture
+def system_binary():
+    """Return a function from a program's name to its path; skips, naming the package, where it is missing."""
+
+    def find(program: str, *, package: str) -> str:
+        path = shutil.which(program)
+        if path is None:
+            pytest.skip(f"{program} is not installed; `make system` installs it (package {package})")
+        return path
+
+    return find
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
+    """With TIERSCOPE_FAIL_ON_SKIP set, name every skip as the failure it is."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not (skipped and os.environ.get("TIERSCOPE_FAIL_ON_SKIP")):
+        return
+    terminalreporter.section("skipped tests are failures here", red=True)
+    for report in skipped:
+        terminalreporter.line(
+            f"{report.nodeid}: {report.longrepr[-1] if report.longrepr else 'no reason given'}"
+        )
+
+
+class SkipsAreFailures:
+    """Turns the session's exit status to failed once a test was skipped."""
+
+    def __init__(self) -> None:
+        self.skipped = 0
+
+    def pytest_runtest_logreport(self, report):
+        self.skipped += report.skipped and not hasattr(report, "wasxfail")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session):
+        if self.skipped and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_configure(config):
+    """Register the skip rule where it is asked for, once, in the process that sees every report."""
+    if os.environ.get("TIERSCOPE_FAIL_ON_SKIP") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SkipsAreFailures(), "tierscope-skips-are-failures")
