@@ -60,6 +60,12 @@ class Deployment:
     bytes_per_token: float | None = None
     """KV bytes a token in every tier; None: measured from the tiers' own readings or not at all."""
     objective: Objective = field(default_factory=Objective)
+    tensor_parallel: int = 1
+    """GPUs that share one replica's model; in-process LMCache sizes L1 for each of them."""
+    worker_memory_bytes: float | None = None
+    """Memory requested for one replica's engine container; None: not known."""
+    l2_workers: int | None = None
+    """Workers the L2 pool is spread over; None: not known."""
 
     def tier(self, tier: Tier) -> TierConfig | None:
         """The configuration of one tier, None where the deployment has no such tier."""
