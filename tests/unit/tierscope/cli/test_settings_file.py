@@ -1,0 +1,158 @@
+"""Settings files: types from YAML, and every problem at once."""
+
+from pathlib import Path
+
+import pytest
+
+from tierscope.cli.settings_file import field_path, load_deployment, load_settings
+from tierscope.domain.deployment import Objective, RoutingPolicy, TierConfig
+from tierscope.domain.errors import BadSettings
+from tierscope.domain.settings import Settings
+from tierscope.domain.tiers import Tier
+from tierscope.domain.units import GIB
+
+SETTINGS = """
+exporter:
+  name: node-1
+  engines:
+  - {namespace: ns, endpoint: chat, replica: pod-0, hook_endpoint: "tcp://127.0.0.1:5600", lmcache: mp}
+  lmcache:
+  - {name: mp, url: "http://127.0.0.1:8080", pool: curvine}
+  curvine:
+  - {name: curvine, master_urls: ["http://127.0.0.1:9000"]}
+  feed_buffer_bytes: 64 MiB
+collector:
+  advise_seconds: 5
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_file(text: str, name: str = "settings.yaml") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
+
+
+def problems_of(path: Path) -> list[tuple[str, str]]:
+    """Each problem's place (without the file) and sentence."""
+    with pytest.raises(BadSettings) as caught:
+        load_settings(path)
+    return [(p.where.removeprefix(f"{path}").removeprefix(", "), p.what) for p in caught.value.problems]
+
+
+def test_a_settings_file_becomes_the_frozen_types(write):
+    """Nested lists, defaults and sizes written with units all arrive as the types say."""
+    settings = load_settings(write(SETTINGS))
+
+    assert settings.exporter.engines[0].hook_endpoint == "tcp://127.0.0.1:5600"
+    assert settings.exporter.feed_buffer_bytes == 64 * 1024 * 1024
+    assert settings.collector.advise_seconds == 5.0
+    assert settings.api.listen_host == "127.0.0.1"
+
+
+def test_an_empty_file_means_the_defaults(write):
+    """A file without a line is a settings file in which nothing was changed."""
+    assert load_settings(write("")) == Settings()
+
+
+def test_all_problems_are_listed_with_their_fields(write):
+    """Wrong spelling, missing field, wrong type, out of range: one run names what it can see at once."""
+    text = """
+exporter:
+  engnes: []
+  poll_seconds: "5"
+  engines: [{namespace: a, endpoint: b}]
+collector:
+  deployments: [{namespace: n, endpoint: e, model: m, replicas: 1, tiers: [{tier: l9, capacity_bytes: 1}]}]
+"""
+
+    found = dict(problems_of(write(text)))
+
+    assert found == {
+        "exporter.engnes": "'engnes' is not a setting",
+        "exporter.poll_seconds": '"5" cannot be used here',
+        "exporter.engines[0].replica": "'replica' is required and missing",
+        "collector.deployments[0].tiers[0].tier": '"l9" cannot be used here',
+    }
+
+
+def test_a_near_spelling_is_offered(write):
+    """The fix for an unknown field names the field that was probably meant."""
+    with pytest.raises(BadSettings) as caught:
+        load_settings(write("exporter: {engnes: []}"))
+
+    assert caught.value.fix == "did you mean 'engines'?"
+
+
+def test_values_out_of_range_and_names_that_meet_nothing_are_named(write):
+    """Ranges follow from the unit in the name; a reference to a server must find it in the file."""
+    text = """
+exporter:
+  poll_seconds: 0
+  listen_port: 70000
+  engines: [{namespace: a, endpoint: b, replica: r, lmcache: nowhere}]
+  curvine: [{name: p, master_urls: []}, {name: p, master_urls: []}]
+"""
+
+    found = dict(problems_of(write(text)))
+
+    assert found == {
+        "exporter.poll_seconds": "0.0 cannot be used here",
+        "exporter.listen_port": "70000 cannot be used here",
+        "exporter.engines[0].lmcache": "nothing is named 'nowhere'",
+        "exporter.curvine": "the name 'p' is used 2 times",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("- a", "", "the file holds list, not fields with values"),
+        ("api: {listen_port: 1}\napi: {}", "line 2", "the file is not valid YAML: 'api' is written twice"),
+        ("api: [", "line 1", "the file is not valid YAML"),
+    ],
+    ids=["list", "twice", "broken"],
+)
+def test_a_file_that_is_no_mapping_is_refused(write, text, where, what):
+    """Lists, doubled keys and broken YAML are each one clear problem with a line where there is one."""
+    [(place, sentence)] = problems_of(write(text))
+
+    assert place == where
+    assert sentence.startswith(what)
+
+
+def test_a_missing_file_is_a_settings_problem(tmp_path):
+    """The path and the system's reason are in the message; the exit status is that of wrong usage."""
+    with pytest.raises(BadSettings) as caught:
+        load_settings(tmp_path / "absent.yaml")
+
+    assert "No such file" in caught.value.what
+    assert caught.value.exit_status == 2
+
+
+def test_a_deployment_file_becomes_a_deployment(write):
+    """Tiers, routing and objective are read; sizes may carry units."""
+    text = """
+namespace: ns
+endpoint: chat
+model: qwen
+replicas: 2
+routing: prefixaware
+tiers:
+- {tier: l1, capacity_bytes: 96 GiB, limit_bytes: 120GiB}
+objective: {target: 0.9}
+"""
+
+    deployment = load_deployment(write(text))
+
+    assert deployment.routing is RoutingPolicy.PREFIXAWARE
+    assert deployment.tier(Tier.L1) == TierConfig(Tier.L1, 96 * GIB, 120 * GIB)
+    assert deployment.objective == Objective(target=0.9)
+
+
+def test_field_paths_read_as_people_write_them():
+    """Indices in brackets, names with dots."""
+    assert field_path(("exporter", "engines", 0, "rank")) == "exporter.engines[0].rank"

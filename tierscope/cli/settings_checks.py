@@ -1,0 +1,81 @@
+"""What a settings file must satisfy beyond its types: values in range, names that meet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
+
+from tierscope.domain.errors import TierscopeError
+from tierscope.domain.settings import ExporterSettings
+
+Check = tuple[Callable[[float], bool], str]
+
+POSITIVE: Check = (lambda value: value > 0, "a number above 0")
+PORT: Check = (lambda value: 0 <= value <= 65535, "a port from 0 to 65535")
+RATIO: Check = (lambda value: 0 < value <= 1, "a ratio above 0 and at most 1")
+NOT_NEGATIVE: Check = (lambda value: value >= 0, "0 or more")
+
+
+def problems_in(settings: object, file: str, place: str = "") -> Iterator[TierscopeError]:
+    """Yield every value out of range and every name that meets nothing, at any depth of the settings."""
+    if isinstance(settings, ExporterSettings):
+        yield from _names_in(settings, file, place)
+    if isinstance(settings, tuple):
+        for index, item in enumerate(settings):
+            yield from problems_in(item, file, f"{place}[{index}]")
+    elif is_dataclass(settings):
+        for field in fields(settings):
+            inner = f"{place}.{field.name}".removeprefix(".")
+            yield from problems_in(getattr(settings, field.name), file, inner)
+    elif isinstance(settings, int | float) and not isinstance(settings, bool):
+        yield from _out_of_range(settings, file, place)
+
+
+def _check_for(name: str) -> Check:
+    """The rule for a number, told by its name: units are part of every name."""
+    if name.endswith("_port"):
+        return PORT
+    if name.endswith("_ratio") or name == "target":
+        return RATIO
+    if name == "rank":
+        return NOT_NEGATIVE
+    return POSITIVE
+
+
+def _out_of_range(value: float, file: str, place: str) -> Iterator[TierscopeError]:
+    holds, wish = _check_for(place.rpartition(".")[2])
+    if not holds(value):
+        yield TierscopeError(
+            f"{value} cannot be used here", where=f"{file}, {place}", fix=f"it should be {wish}"
+        )
+
+
+def _names_in(exporter: ExporterSettings, file: str, place: str) -> Iterator[TierscopeError]:
+    servers = [server.name for server in exporter.lmcache]
+    pools = [pool.name for pool in exporter.curvine]
+    yield from _twice(servers, f"{file}, {place}.lmcache")
+    yield from _twice(pools, f"{file}, {place}.curvine")
+    wanted_servers = [(engine.lmcache, f"engines[{i}].lmcache") for i, engine in enumerate(exporter.engines)]
+    wanted_pools = [(server.pool, f"lmcache[{i}].pool") for i, server in enumerate(exporter.lmcache)]
+    yield from _unknown(wanted_servers, servers, f"{file}, {place}")
+    yield from _unknown(wanted_pools, pools, f"{file}, {place}")
+
+
+def _twice(names: Iterable[str], where: str) -> Iterator[TierscopeError]:
+    for name, times in Counter(names).items():
+        if times > 1:
+            yield TierscopeError(
+                f"the name '{name}' is used {times} times", where=where, fix="give each its own"
+            )
+
+
+def _unknown(
+    wanted: Iterable[tuple[str | None, str]], known: list[str], where: str
+) -> Iterator[TierscopeError]:
+    for name, field in wanted:
+        if name is not None and name not in known:
+            fix = (
+                f"use one of {', '.join(known)}" if known else "add an entry with that name, or leave it out"
+            )
+            yield TierscopeError(f"nothing is named '{name}'", where=f"{where}.{field}", fix=fix)
