@@ -21,15 +21,14 @@ class RoutingPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TierConfig:
-    """The configured size of one tier.
-
-    `capacity_bytes` is of ONE holder: an engine's L0, a replica's L1, the whole shared pool for L2.
-    `limit_bytes` is the most one holder may be given (allocatable memory or disk); None: not known.
-    """
+    """The configured size of one tier."""
 
     tier: Tier
+    """Which tier this is."""
     capacity_bytes: float
+    """Size of one holder: an engine's L0, a replica's L1, the whole shared pool for L2."""
     limit_bytes: float | None = None
+    """The most one holder may be given (allocatable memory or disk); none: not known."""
 
 
 class ObjectiveKind(StrEnum):
@@ -41,10 +40,12 @@ class ObjectiveKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What sizing aims at; `target` is a ratio from 0 to 1."""
+    """What sizing aims at."""
 
     kind: ObjectiveKind = ObjectiveKind.HIT_RATIO_SHARE
+    """Which effect is wanted; `hit_ratio_share`: a share of the hit ratio of unlimited sizes."""
     target: float = 0.95
+    """How much of it, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +53,27 @@ class Deployment:
     """One endpoint as configured: who serves it, how large its tiers are, how it is routed."""
 
     namespace: str
+    """Namespace of the endpoint."""
     endpoint: str
+    """Name of the endpoint, as the engines' settings name it."""
     model: str
+    """Served name of the model."""
     replicas: int
+    """How many replicas serve it."""
     routing: RoutingPolicy = RoutingPolicy.UNKNOWN
+    """How requests are spread over the replicas."""
     tiers: tuple[TierConfig, ...] = ()
+    """The tiers it has, each with its size."""
     bytes_per_token: float | None = None
-    """KV bytes a token in every tier; None: measured from the tiers' own readings or not at all."""
+    """KV bytes a token in every tier; none: measured from the tiers' own readings or not at all."""
     objective: Objective = field(default_factory=Objective)
+    """What sizing aims at."""
     tensor_parallel: int = 1
     """GPUs that share one replica's model; in-process LMCache sizes L1 for each of them."""
     worker_memory_bytes: float | None = None
-    """Memory requested for one replica's engine container; None: not known."""
+    """Memory requested for one replica's engine container; none: not known."""
     l2_workers: int | None = None
-    """Workers the L2 pool is spread over; None: not known."""
+    """Workers the L2 pool is spread over; none: not known."""
 
     def tier(self, tier: Tier) -> TierConfig | None:
         """The configuration of one tier, None where the deployment has no such tier."""

@@ -7,7 +7,7 @@ holds a tier's blocks (an engine for L0, a cache server for L1, a pool for L2); 
 
 from __future__ import annotations
 
-from tierscope.registry.types import Kind, Metric
+from tierscope.registry.types import Kind, Metric, MetricGroup
 
 ENGINE = ("namespace", "endpoint", "model", "replica", "rank")
 
@@ -41,6 +41,7 @@ REQUESTS = Metric(
     labels=(*ENGINE, "status"),
     help="Admissions by what became of them: served, aborted, readmitted, unresolved.",
     answers="How much traffic do the token sums stand for, and what is left out of them?",
+    allow=("no_unit",),
 )
 TIME_TO_FIRST_TOKEN = Metric(
     name="tierscope_time_to_first_token_seconds",
@@ -199,30 +200,45 @@ ADVICE_STATUS = Metric(
     allow=("no_unit",),
 )
 
-METRICS: tuple[Metric, ...] = (
-    REQUEST_TOKENS,
-    ENGINE_TOKENS,
-    REQUESTS,
-    TIME_TO_FIRST_TOKEN,
-    LOAD_SECONDS,
-    LOOKUP_TOKENS,
-    STORED_BLOCKS,
-    EVICTED_BLOCKS,
-    FAILED_BLOCKS,
-    CAPACITY_BYTES,
-    USED_BYTES,
-    CAPACITY_BLOCKS,
-    RESIDENT_BLOCKS,
-    COMPLETENESS,
-    SOURCE_UP,
-    SOURCE_READ_SECONDS,
-    SOURCE_MESSAGES,
-    SOURCE_RESTARTS,
-    UNKNOWN_INPUT,
-    FEED_BATCHES,
-    STORED_ROWS,
-    STORE_BYTES,
-    ADVICE_AGE_SECONDS,
-    ADVICE_STATUS,
+GROUPS: tuple[MetricGroup, ...] = (
+    MetricGroup(
+        title="Requests",
+        published_by="`tierscope export`",
+        metrics=(REQUEST_TOKENS, ENGINE_TOKENS, REQUESTS, TIME_TO_FIRST_TOKEN, LOAD_SECONDS),
+    ),
+    MetricGroup(
+        title="Tiers",
+        published_by="`tierscope export`",
+        metrics=(
+            LOOKUP_TOKENS,
+            STORED_BLOCKS,
+            EVICTED_BLOCKS,
+            FAILED_BLOCKS,
+            CAPACITY_BYTES,
+            USED_BYTES,
+            CAPACITY_BLOCKS,
+            RESIDENT_BLOCKS,
+        ),
+    ),
+    MetricGroup(
+        title="Sources",
+        published_by="`tierscope export` for what it reads, `tierscope collect` for its feeds",
+        metrics=(
+            COMPLETENESS,
+            SOURCE_UP,
+            SOURCE_READ_SECONDS,
+            SOURCE_MESSAGES,
+            SOURCE_RESTARTS,
+            UNKNOWN_INPUT,
+        ),
+    ),
+    MetricGroup(
+        title="Feed, store and advice",
+        published_by="`tierscope export` for the feed, `tierscope collect` for the rest",
+        metrics=(FEED_BATCHES, STORED_ROWS, STORE_BYTES, ADVICE_AGE_SECONDS, ADVICE_STATUS),
+    ),
 )
-"""Every metric, in the order a request travels and then the pipeline."""
+"""Every metric by subject, in the order a request travels and then the pipeline."""
+
+METRICS: tuple[Metric, ...] = tuple(metric for group in GROUPS for metric in group.metrics)
+"""Every metric, in the same order."""

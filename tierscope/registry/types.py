@@ -35,6 +35,15 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricGroup:
+    """Metrics about one subject, in reading order; `published_by` names the processes that serve them."""
+
+    title: str
+    published_by: str
+    metrics: tuple[Metric, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HistogramValue:
     """A histogram at one moment: count per bucket (not cumulative, the last one is +Inf) and the sum."""
 
