@@ -10,15 +10,21 @@ import sys
 
 import typer
 
+from tierscope.cli.generate import generate
 from tierscope.cli.output import print_error
 from tierscope.domain.errors import TierscopeError
 
 app = typer.Typer(
     name="tierscope",
-    help="See which KV-cache tier served each token, why the rest was computed, and what to change.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command(hidden=True)(generate)
+
+
+@app.callback()
+def tierscope() -> None:
+    """See which KV-cache tier served each token, why the rest was computed, and what to change."""
 
 
 def run() -> None:
