@@ -1,0 +1,60 @@
+"""What a replayable stream hands on: messages in order, and what is known to be missing between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the stream; within an incarnation of its publisher sequences count up from 0."""
+
+    sequence: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Messages that were published and can no longer be had; both ends included."""
+
+    first: int
+    last: int
+
+    @property
+    def messages(self) -> int:
+        """How many messages are lost."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The publisher began anew at sequence 0; what follows belongs to its new life.
+
+    State derived from the old life is void. What the old life published after the last message received
+    from it is unknown: nobody is left who could say how much that was.
+    """
+
+
+StreamItem = Message | Gap | Restart
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCounters:
+    """What became of a stream since its subscriber began. Counts only grow, whatever the publisher does.
+
+    `missing` messages were announced by their sequence and are lost for good. `undecodable` frames could
+    not be read as a message; when a replay brings the message after all it counts as received too.
+    `strays` are readable messages that their publisher does not know of. `first_sequence` and
+    `last_sequence` are of the publisher's present life, None before its first message.
+    """
+
+    received: int = 0
+    missing: int = 0
+    undecodable: int = 0
+    restarts: int = 0
+    duplicates: int = 0
+    strays: int = 0
+    replays: int = 0
+    failed_replays: int = 0
+    first_sequence: int | None = None
+    last_sequence: int | None = None
