@@ -199,6 +199,22 @@ ADVICE_STATUS = Metric(
     answers="Is there something to change?",
     allow=("no_unit",),
 )
+DROPPED_SAMPLES = Metric(
+    name="tierscope_dropped_samples_total",
+    kind=Kind.COUNTER,
+    labels=("reason",),
+    help="Samples left out of this page: not_in_table, bad_labels, bad_value, duplicate, read_failed.",
+    answers="Is a number missing from this page because we made it wrongly?",
+    allow=("no_unit",),
+)
+SPANS_BY_RESULT = Metric(
+    name="tierscope_spans_total",
+    kind=Kind.COUNTER,
+    labels=("result",),
+    help="Spans by what became of them: exported, not_taken (queue full or closed), not_exported.",
+    answers="Do traces show every request, or did their receiver fall behind?",
+    allow=("no_unit",),
+)
 
 GROUPS: tuple[MetricGroup, ...] = (
     MetricGroup(
@@ -236,6 +252,11 @@ GROUPS: tuple[MetricGroup, ...] = (
         title="Feed, store and advice",
         published_by="`tierscope export` for the feed, `tierscope collect` for the rest",
         metrics=(FEED_BATCHES, STORED_ROWS, STORE_BYTES, ADVICE_AGE_SECONDS, ADVICE_STATUS),
+    ),
+    MetricGroup(
+        title="Our own telemetry",
+        published_by="`tierscope export` for spans, every process for its page",
+        metrics=(SPANS_BY_RESULT, DROPPED_SAMPLES),
     ),
 )
 """Every metric by subject, in the order a request travels and then the pipeline."""
