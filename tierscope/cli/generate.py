@@ -28,8 +28,10 @@ class Generated:
 def generated_files() -> tuple[Generated, ...]:
     """Every generated file; a new one is a line here. What needs a heavy room imports it in here."""
     from tierscope.cli import reference
+    from tierscope.cli.dashboards import dashboard_files
 
     return (
+        *dashboard_files("dashboards/generated/"),
         Generated("docs/reference/metrics.md", reference.metrics_page),
         Generated("docs/reference/settings.md", reference.settings_page),
         Generated("docs/reference/spans.md", reference.spans_page),

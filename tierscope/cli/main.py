@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from tierscope.cli import dashboards
 from tierscope.cli.generate import generate
 from tierscope.cli.output import print_error
 from tierscope.domain.errors import TierscopeError
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(hidden=True)(generate)
+app.add_typer(dashboards.app, name="dashboards")
 
 
 @app.callback()

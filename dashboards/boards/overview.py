@@ -1,0 +1,187 @@
+"""The overview asks whether the cache earns its keep, and whether these numbers can be trusted."""
+
+from __future__ import annotations
+
+from dashboards import queries
+from dashboards.layout import Section, board
+from dashboards.panels import (
+    BLOCKS_PER_SECOND,
+    MESSAGES_PER_SECOND,
+    RATIO,
+    SECONDS,
+    TOKENS_PER_SECOND,
+    Panel,
+    Query,
+    Question,
+    lines,
+    number,
+    states,
+)
+from tierscope.domain.tiers import Tier
+from tierscope.registry.metrics import (
+    COMPLETENESS,
+    ENGINE_TOKENS,
+    EVICTED_BLOCKS,
+    REQUEST_TOKENS,
+    RESIDENT_BLOCKS,
+    SOURCE_MESSAGES,
+    SOURCE_UP,
+    TIME_TO_FIRST_TOKEN,
+    USED_BYTES,
+)
+
+NO_REQUESTS = (
+    "No request reached its first token here in this time, or the engines' hook is not read: see Sources"
+)
+NO_EVICTIONS = "Nothing here reports evictions from this tier: see Sources"
+NO_FILL = "No source reports both the use and the size of this tier: see Sources"
+NO_SOURCES = "No exporter is scraped: check Prometheus' targets"
+
+FILL_NOTES = {
+    Tier.L0: "A full L0 is normal: blocks stay until their room is needed. Read it with the evictions below.",
+    Tier.L1: "Bytes that hold blocks over bytes configured.",
+    Tier.L2: "The whole shared pool, whoever uses it.",
+}
+FILL_ASKS = {Tier.L0: RESIDENT_BLOCKS, Tier.L1: USED_BYTES, Tier.L2: USED_BYTES}
+
+
+def overview() -> str:
+    """The board as classic dashboard JSON."""
+    return board(
+        "tierscope-overview",
+        "Tierscope / Overview",
+        "Is the KV cache earning its keep? Which tier served each prompt token, what was computed again, "
+        "what that did to TTFT, and how much of the truth these numbers rest on.",
+        [
+            Section("Is the cache earning its keep?", [cached_now(), *tier_hits_now()], height=5),
+            Section("Tokens", [token_flow(), served_by_tier(), cached_by_endpoint()]),
+            Section("Time to first token", [ttft(0.5), ttft(0.9), requests_by_tier()]),
+            Section("How full each tier is", [fill(tier) for tier in Tier]),
+            Section("What leaves each tier", [evictions(tier) for tier in Tier]),
+            Section("Sources: what these numbers rest on", [sources_up(), complete()], height=7),
+            Section("Do the sources agree?", [agreement(), lost()], height=7),
+        ],
+    )
+
+
+def cached_now() -> Panel:
+    """The one number: how much of the prompts was not computed."""
+    question = Question("Prompt tokens served by a cache", REQUEST_TOKENS, NO_REQUESTS)
+    return number(question, Query(queries.cached_ratio(), "cached"), unit=RATIO)
+
+
+def tier_hits_now() -> list[Panel]:
+    """What each tier makes of the tokens that reach it."""
+    note = "Of the tokens that the tiers above did not serve. Tokens of an unknown tier count as not served."
+    return [
+        number(
+            Question(f"{tier.upper()} hit ratio", REQUEST_TOKENS, NO_REQUESTS, note),
+            Query(queries.tier_hit_ratio(tier), tier.upper()),
+            unit=RATIO,
+        )
+        for tier in Tier
+    ]
+
+
+def token_flow() -> Panel:
+    """Tokens by origin, adding up to the prompts."""
+    flows = [Query(queries.tokens_by_origin(origin), "{{tier}}") for origin in queries.ORIGINS]
+    question = Question(
+        "Token flow by tier", REQUEST_TOKENS, NO_REQUESTS, "The layers add up to all prompt tokens."
+    )
+    return lines(question, flows, unit=TOKENS_PER_SECOND, stacked=True)
+
+
+def served_by_tier() -> Panel:
+    """The contribution of each tier to all prompt tokens."""
+    question = Question(
+        "Hit ratio by tier", REQUEST_TOKENS, NO_REQUESTS, "Share of all prompt tokens that the tier served."
+    )
+    return lines(question, [Query(queries.served_ratio_by_tier(), "{{tier}}")], unit=RATIO, largest=1)
+
+
+def cached_by_endpoint() -> Panel:
+    """Endpoints side by side, from recorded series: cheap however many replicas there are."""
+    question = Question(
+        "Cached share by endpoint",
+        REQUEST_TOKENS,
+        "No request in the last 5 minutes, or Prometheus does not load tierscope-rules.yaml",
+        "Over 5 minutes, of every model and replica of the endpoints chosen, from recorded series.",
+    )
+    return lines(
+        question,
+        [Query(queries.cached_ratio_by_endpoint(), "{{namespace}}/{{endpoint}}")],
+        unit=RATIO,
+        largest=1,
+    )
+
+
+def ttft(quantile: float) -> Panel:
+    """One quantile of TTFT for each tier that served."""
+    question = Question(f"TTFT p{quantile * 100:.0f} by who served", TIME_TO_FIRST_TOKEN, NO_REQUESTS)
+    queries_by_origin = [
+        Query(queries.ttft_quantile(quantile, origin), "{{served_from}}") for origin in queries.ORIGINS
+    ]
+    return lines(question, queries_by_origin, unit=SECONDS)
+
+
+def requests_by_tier() -> Panel:
+    """How many requests each of those quantiles stands for."""
+    question = Question(
+        "Requests by who served",
+        TIME_TO_FIRST_TOKEN,
+        NO_REQUESTS,
+        "What the quantiles stand for; a request counts for the outermost tier that served any of it.",
+    )
+    shares = [Query(queries.requests_ratio(origin), "{{served_from}}") for origin in queries.ORIGINS]
+    return lines(question, shares, unit=RATIO, stacked=True, largest=1)
+
+
+def fill(tier: Tier) -> Panel:
+    """Mean and fullest holder of one tier; never a sum of ratios."""
+    question = Question(f"{tier.upper()} fill", FILL_ASKS[tier], NO_FILL, FILL_NOTES[tier])
+    both = [
+        Query(queries.mean_fill_ratio(tier), "mean"),
+        Query(queries.highest_fill_ratio(tier), "fullest"),
+    ]
+    return lines(question, both, unit=RATIO, largest=1)
+
+
+def evictions(tier: Tier) -> Panel:
+    """Blocks that left one tier, by reason."""
+    note = (
+        "Of the engines chosen." if tier is Tier.L0 else "Of every holder: this tier is shared by endpoints."
+    )
+    question = Question(f"{tier.upper()} evictions by reason", EVICTED_BLOCKS, NO_EVICTIONS, note)
+    return lines(question, [Query(queries.evictions_by_reason(tier), "{{reason}}")], unit=BLOCKS_PER_SECOND)
+
+
+def sources_up() -> Panel:
+    """What can be read, source by source."""
+    question = Question("Source up", SOURCE_UP, NO_SOURCES, "Down if any exporter that reads it cannot.")
+    return states(question, Query(queries.source_up(), "{{source}}"))
+
+
+def complete() -> Panel:
+    """How much of each stream arrived."""
+    question = Question("Completeness", COMPLETENESS, NO_SOURCES, "Of the exporter that received least.")
+    return lines(question, [Query(queries.completeness(), "{{source}}")], unit=RATIO, largest=1)
+
+
+def agreement() -> Panel:
+    """Our records against the engines' own counters."""
+    question = Question(
+        "Tokens in records over tokens in the engines' counters",
+        ENGINE_TOKENS,
+        "No engine counted a prompt token in this time, or no engine's page is read: see Source up",
+        "1 is agreement; rates of both are taken over the same time.",
+    )
+    return lines(question, [Query(queries.agreement_ratio(), "agreement")], unit=RATIO)
+
+
+def lost() -> Panel:
+    """What did not arrive or could not be read."""
+    question = Question("Lost or unreadable", SOURCE_MESSAGES, "Nothing was lost in this time")
+    return lines(
+        question, [Query(queries.lost_messages(), "{{source}} {{result}}")], unit=MESSAGES_PER_SECOND
+    )

@@ -1,0 +1,147 @@
+"""What may be wrong with a PromQL expression although it parses.
+
+Faults seen on boards everywhere: a metric that no one publishes, a label that a series does not have, a
+counter read without a rate (a lifetime average), a fixed window shorter than the scrape interval, ratios
+added up over engines.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from datetime import timedelta
+
+import promql_parser
+from promql_parser import (
+    AggModifierType,
+    AggregateExpr,
+    BinaryExpr,
+    Call,
+    Expr,
+    MatrixSelector,
+    NumberLiteral,
+    ParenExpr,
+    UnaryExpr,
+    VectorSelector,
+)
+
+from dashboards.rules.types import Recording
+from tierscope.registry.metrics import METRICS
+from tierscope.registry.types import Kind
+
+TARGET_LABELS = frozenset({"instance", "job"})
+"""What a scrape adds to every series."""
+
+OVER_COUNTERS = frozenset({"rate", "irate", "increase", "resets"})
+
+
+def series_labels(recordings: Sequence[Recording]) -> dict[str, frozenset[str]]:
+    """Every series one may ask for, with its labels: the table's, a histogram's parts, the recorded ones."""
+    known: dict[str, frozenset[str]] = {}
+    for metric in METRICS:
+        labels = TARGET_LABELS | set(metric.labels)
+        if metric.kind is Kind.HISTOGRAM:
+            known[f"{metric.name}_bucket"] = labels | {"le"}
+            known[f"{metric.name}_count"] = known[f"{metric.name}_sum"] = labels
+        else:
+            known[metric.name] = labels
+    return known | {rule.record: frozenset(rule.labels) for rule in recordings}
+
+
+def counters() -> frozenset[str]:
+    """Every series that only rises until its process restarts."""
+    names = {metric.name for metric in METRICS if metric.kind is Kind.COUNTER}
+    histograms = {metric.name for metric in METRICS if metric.kind is Kind.HISTOGRAM}
+    return frozenset(names | {name + part for name in histograms for part in ("_bucket", "_count", "_sum")})
+
+
+class ExpressionCheck:
+    """One expression under the rules; `window` is the only range it may look back."""
+
+    def __init__(self, recordings: Sequence[Recording], window: timedelta) -> None:
+        self._known = series_labels(recordings)
+        self._counters = counters()
+        self._window = window
+        self._problems: list[str] = []
+
+    def check(self, expression: str) -> tuple[list[str], frozenset[str]]:
+        """Problems of an expression (variables replaced), and the labels its result can have."""
+        self._problems = []
+        try:
+            parsed = promql_parser.parse(expression)
+        except ValueError as error:
+            return [f"it does not parse: {error}"], frozenset()
+        labels = self._labels(parsed, over=None)
+        return self._problems, labels
+
+    def _labels(self, node: Expr, *, over: str | None) -> frozenset[str]:
+        """Labels a node's result can have; notes problems on the way. `over` is the function around it."""
+        labels: frozenset[str] = frozenset()
+        match node:
+            case VectorSelector():
+                labels = self._selector(node, over)
+            case MatrixSelector():
+                if node.range != self._window:
+                    self._problems.append(f"it looks back a fixed {node.range}, not the window it should")
+                labels = self._selector(node.vector_selector, over)
+            case AggregateExpr():
+                labels = self._aggregate(node)
+            case Call():
+                labels = labels.union(*(self._labels(one, over=node.func.name) for one in node.args))
+                if node.func.name == "histogram_quantile":
+                    labels -= {"le"}
+            case BinaryExpr():
+                labels = self._labels(node.lhs, over=None) | self._labels(node.rhs, over=None)
+            case ParenExpr() | UnaryExpr():
+                labels = self._labels(node.expr, over=over)
+        return labels
+
+    def _selector(self, node: VectorSelector, over: str | None) -> frozenset[str]:
+        name = node.name or ""
+        labels = self._known.get(name)
+        if labels is None:
+            near = difflib.get_close_matches(name, self._known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self._problems.append(f"nothing publishes {name or 'a series without a name'}{hint}")
+            return frozenset()
+        unknown = sorted({matcher.name for matcher in node.matchers.matchers} - labels)
+        if unknown:
+            self._problems.append(f"{name} has no label {', '.join(unknown)}; it has {_listed(labels)}")
+        if name in self._counters and over not in OVER_COUNTERS:
+            self._problems.append(f"{name} is a counter read without a rate: a figure of its whole lifetime")
+        return labels
+
+    def _aggregate(self, node: AggregateExpr) -> frozenset[str]:
+        labels = self._labels(node.expr, over=None)
+        if str(node.op) == "sum" and is_ratio(node.expr):
+            self._problems.append("it adds up ratios; take an average, an extreme, or a ratio of sums")
+        if node.modifier is None:
+            return frozenset()
+        named = frozenset(node.modifier.labels)
+        if labels and not named <= labels:
+            self._problems.append(
+                f"no label {_listed(named - labels)} is left to group by; {_listed(labels)} are"
+            )
+        return labels - named if node.modifier.type == AggModifierType.Without else named
+
+
+def is_ratio(node: Expr) -> bool:
+    """Whether a node's values are ratios: a series named so, or a quotient, whatever was done to it since."""
+    match node:
+        case VectorSelector():
+            return (node.name or "").endswith("_ratio")
+        case MatrixSelector():
+            return is_ratio(node.vector_selector)
+        case BinaryExpr():
+            quotient = str(node.op) == "/" and not isinstance(node.rhs, NumberLiteral)
+            # A ratio times what it is a ratio of is an amount again; anything else leaves it one.
+            return quotient or (str(node.op) != "*" and (is_ratio(node.lhs) or is_ratio(node.rhs)))
+        case ParenExpr() | UnaryExpr() | AggregateExpr():
+            return is_ratio(node.expr)
+        case Call():
+            return any(is_ratio(one) for one in node.args)
+    return False
+
+
+def _listed(labels: frozenset[str]) -> str:
+    return ", ".join(sorted(labels)) or "none"

@@ -1,0 +1,1 @@
+"""Recording rules and alerts as rows, and the Prometheus rule files rendered from them."""

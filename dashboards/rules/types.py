@@ -1,0 +1,47 @@
+"""What a row of the rule tables says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How soon someone has to look."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A query computed once and kept: `record` is the series' name, `labels` those it keeps."""
+
+    record: str
+    expr: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something a person has to look at, once it has held for `for_seconds`.
+
+    `summary` is one sentence naming what is wrong, `description` what that means for the numbers; both may
+    use Prometheus templates. Its runbook is `dashboards/runbooks/<name>.md`; the link is added by code.
+    """
+
+    name: str
+    expr: str
+    for_seconds: int
+    severity: Severity
+    summary: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """Rules evaluated together, in order, at Prometheus' own interval."""
+
+    name: str
+    rules: tuple[Recording | Alert, ...]

@@ -1,0 +1,97 @@
+"""What every board promises its reader."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from dashboards.boards import BOARDS
+from dashboards.lint.boards import read_board
+from tierscope.registry.metrics import METRICS
+
+each_board = pytest.mark.parametrize("uid", BOARDS)
+
+
+@each_board
+def test_a_panel_asks_a_question_of_the_table(uid):
+    """The description begins with the `answers` of a row."""
+    answers = tuple(metric.answers for metric in METRICS)
+
+    for panel in read_board(BOARDS[uid]()).panels:
+        assert panel.type == "row" or panel.description.startswith(answers), panel.title
+
+
+@each_board
+def test_every_query_goes_to_the_data_source_the_reader_chose(uid):
+    """No panel, target or variable names a data source of ours."""
+    document = json.loads(BOARDS[uid]())
+    asked = [panel for panel in document["panels"] if panel["type"] != "row"]
+    asked += [target for panel in asked for target in panel["targets"]]
+    asked += [variable for variable in document["templating"]["list"] if variable["type"] == "query"]
+
+    assert {json.dumps(one["datasource"], sort_keys=True) for one in asked} == {
+        '{"type": "prometheus", "uid": "${datasource}"}'
+    }
+
+
+@each_board
+def test_a_reader_may_choose_source_namespace_endpoint_model_and_replica(uid):
+    """Each choice narrows the ones after it, and starts at everything."""
+    variables = json.loads(BOARDS[uid]())["templating"]["list"]
+
+    assert [variable["name"] for variable in variables] == [
+        "datasource", "namespace", "endpoint", "model", "replica",
+    ]  # fmt: skip
+    for position, variable in enumerate(variables[1:], start=1):
+        chosen_before = [other["name"] for other in variables[1:position]]
+        assert re.findall(r"\$(\w+)", variable["query"]) == chosen_before
+        assert variable["allValue"] == ".*"
+        assert variable["current"]["value"] == "$__all"
+
+
+@each_board
+def test_tiers_come_in_the_order_a_prompt_travels(uid):
+    """Panels of tiers stand L0, L1, L2, and so do the origins a panel asks for."""
+    panels = read_board(BOARDS[uid]()).panels
+
+    for prefix in {panel.title[3:] for panel in panels if re.match(r"L\d ", panel.title)}:
+        tiers = [panel.title[:2] for panel in panels if panel.title[2:] == f" {prefix}"]
+        assert tiers == ["L0", "L1", "L2"]
+
+
+@each_board
+def test_panels_fill_the_grid_without_overlapping(uid):
+    """Grafana would move them about otherwise."""
+    taken: set[tuple[int, int]] = set()
+    for panel in json.loads(BOARDS[uid]())["panels"]:
+        place = panel["gridPos"]
+        x, y, width, height = (place.get(key, 0) for key in ("x", "y", "w", "h"))
+        cells = {(x + i, y + j) for i in range(width) for j in range(height)}
+        assert x + width <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+@each_board
+def test_an_origin_has_one_name_and_colour_on_every_panel(uid):
+    """Green is L0 wherever one looks."""
+    looks: dict[str, set[str]] = {}
+    for panel in json.loads(BOARDS[uid]())["panels"]:
+        for override in panel.get("fieldConfig", {}).get("overrides", []):
+            if override["matcher"]["options"] != "computed":
+                looks.setdefault(override["matcher"]["options"], set()).add(
+                    json.dumps(override["properties"])
+                )
+
+    assert looks
+    assert all(len(look) == 1 for look in looks.values())
+
+
+@each_board
+def test_the_json_is_sorted(uid):
+    """A diff of the generated file shows what changed and nothing else."""
+    text = BOARDS[uid]()
+
+    assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
