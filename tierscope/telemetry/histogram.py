@@ -1,0 +1,47 @@
+"""Observations of one histogram metric, by label values."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from tierscope.registry.types import HistogramValue, Kind, Metric, Sample
+
+
+class _Series:
+    __slots__ = ("counts", "sum")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * buckets
+        self.sum = 0.0
+
+
+class HistogramAccumulator:
+    """Counts observations into the metric's buckets. Not thread-safe: its owner holds the lock."""
+
+    def __init__(self, metric: Metric) -> None:
+        if metric.kind is not Kind.HISTOGRAM:
+            raise ValueError(f"{metric.name} is a {metric.kind}, not a histogram")
+        self.metric = metric
+        self._series: dict[tuple[str, ...], _Series] = {}
+
+    def observe(self, labels: tuple[str, ...], value: float) -> None:
+        """Count one value, in the metric's unit; an edge belongs to the bucket it closes.
+
+        Raises ValueError for a value that is not finite or for labels the metric does not have.
+        """
+        if not math.isfinite(value):
+            raise ValueError(f"{self.metric.name} cannot observe {value}")
+        series = self._series.get(labels)
+        if series is None:
+            if len(labels) != len(self.metric.labels):
+                raise ValueError(f"{self.metric.name} wants the labels {self.metric.labels}, not {labels}")
+            series = self._series[labels] = _Series(len(self.metric.buckets) + 1)
+        series.counts[bisect_left(self.metric.buckets, value)] += 1
+        series.sum += value
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the present state, one sample for each set of label values."""
+        for labels, series in self._series.items():
+            yield Sample(self.metric, labels, HistogramValue(tuple(series.counts), series.sum))
