@@ -32,7 +32,7 @@ def traces() -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def system_binary():
     """Return a function from a program's name to its path; skips, naming the package, where it is missing."""
 

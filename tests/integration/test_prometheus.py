@@ -1,0 +1,128 @@
+"""A real Prometheus scrapes a page with every metric on it: every board and rule finds what it asks for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+
+import httpx
+import pytest
+import yaml
+
+from dashboards.boards import BOARDS
+from dashboards.lint.boards import read_board, without_variables
+from dashboards.rules.alerts import SOURCE_DOWN
+from dashboards.rules.render import alerts, recordings
+from tests.populated_page import DOWN, populated_samples
+from tests.prometheus_server import PrometheusServer, wait_until
+from tierscope.registry.metrics import METRICS, REQUEST_TOKENS
+from tierscope.registry.types import Kind
+from tierscope.telemetry.prometheus import MetricsServer
+
+pytestmark = pytest.mark.system
+
+DATA_SECONDS = 60.0
+"""Longest wait for the second scrape and evaluation, on a machine that does much else."""
+
+
+@pytest.fixture(scope="module")
+def page():
+    """Serve the populated page; its counters grow."""
+    started = time.monotonic()
+    server = MetricsServer("127.0.0.1", 0, lambda: populated_samples(time.monotonic() - started))
+    yield server.url
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def prometheus(page, repository, system_binary, tmp_path_factory):
+    """Scrape the page each second, with the example's settings and a target label that ours must outlive."""
+    text = (repository / "deploy/prometheus/prometheus.yml").read_text()
+    configuration = yaml.safe_load(text)
+    configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    configuration["rule_files"] = [str(repository / "dashboards/generated/tierscope-rules.yaml")]
+    target = page.removeprefix("http://").removesuffix("/metrics")
+    configuration["scrape_configs"][0]["static_configs"] = [
+        {"targets": [target], "labels": {"namespace": "monitoring"}}
+    ]
+    server = PrometheusServer(
+        system_binary("prometheus", package="prometheus"),
+        configuration,
+        tmp_path_factory.mktemp("prometheus"),
+    )
+    yield server
+    server.close()
+
+
+def test_promtool_has_nothing_to_say_about_the_page(page, system_binary):
+    """Names, units and help texts pass Prometheus' own lint."""
+    text = httpx.get(page).text
+
+    promtool = system_binary("promtool", package="prometheus")
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_every_metric_of_the_table_arrives_with_its_labels(prometheus, metric):
+    """What the page says is what Prometheus stores: no label renamed, none lost."""
+    series = f"{metric.name}_bucket" if metric.kind is Kind.HISTOGRAM else metric.name
+    found = wait_until(lambda: prometheus.query(series), seconds=DATA_SECONDS, what=series)
+
+    labels = {name for one in found for name in one["metric"]} - {"__name__", "instance", "job", "le"}
+    target_own = set() if "namespace" in metric.labels else {"namespace"}
+    assert labels - target_own == set(metric.labels)
+
+
+def test_the_engines_namespace_outlives_the_targets(prometheus):
+    """`honor_labels` keeps our label where discovery attaches one of the same name."""
+    found = wait_until(
+        lambda: prometheus.query(f"count by (namespace) ({REQUEST_TOKENS.name})"),
+        seconds=DATA_SECONDS,
+        what="request tokens",
+    )
+
+    assert [one["metric"] for one in found] == [{"namespace": "ns"}]
+
+
+def board_expressions() -> list[object]:
+    """Title and expression of every query of every board, variables replaced."""
+    return [
+        pytest.param(panel.title, without_variables(target.expr), id=f"{panel.title} {number}")
+        for render in BOARDS.values()
+        for panel in read_board(render()).panels
+        for number, target in enumerate(panel.targets, start=1)
+    ]
+
+
+@pytest.mark.parametrize(("title", "expression"), board_expressions())
+def test_every_panel_has_data(prometheus, title, expression):
+    """Each query of each panel is accepted and finds at least one number."""
+    found = wait_until(lambda: prometheus.query(expression), seconds=DATA_SECONDS, what=title)
+
+    assert "NaN" not in {one["value"][1] for one in found}
+
+
+@pytest.mark.parametrize("rule", recordings(), ids=lambda rule: rule.record)
+def test_every_recording_has_data(prometheus, rule):
+    """The rule is evaluated without error and its series keep the labels they say."""
+    found = wait_until(lambda: prometheus.query(rule.record), seconds=DATA_SECONDS, what=rule.record)
+
+    assert {name for one in found for name in one["metric"]} == {"__name__", *rule.labels}
+
+
+def test_every_alert_is_evaluated_and_the_source_that_is_down_is_waited_for(prometheus):
+    """All rules are healthy; the one bad source is pending, the good ones are not."""
+
+    def pending():
+        rules = {rule["name"]: rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]}
+        return rules if rules[SOURCE_DOWN.name]["alerts"] else None
+
+    rules = wait_until(pending, seconds=DATA_SECONDS, what=f"{SOURCE_DOWN.name} to be pending")
+
+    assert {alert.name for alert in alerts()} <= set(rules)
+    assert {rule["health"] for rule in rules.values()} == {"ok"}, json.dumps(rules, indent=1)
+    assert [one["labels"]["source"] for one in rules[SOURCE_DOWN.name]["alerts"]] == [DOWN]

@@ -1,0 +1,116 @@
+"""A page with every row of the metric table on it, as a small deployment would fill it.
+
+Two replicas of one endpoint, one of another; three tiers; counters grow by one a second for each
+label set, gauges are still. `vllm_hook` of one replica cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from tierscope.domain.events import EvictionReason
+from tierscope.domain.requests import RequestStatus
+from tierscope.domain.tiers import Origin, Tier
+from tierscope.registry.metrics import (
+    CAPACITY_BLOCKS,
+    CAPACITY_BYTES,
+    COMPLETENESS,
+    DROPPED_SAMPLES,
+    ENGINE_TOKENS,
+    LOOKUP_TOKENS,
+    METRICS,
+    REQUEST_TOKENS,
+    REQUESTS,
+    RESIDENT_BLOCKS,
+    SOURCE_MESSAGES,
+    SOURCE_UP,
+    USED_BYTES,
+)
+from tierscope.registry.types import HistogramValue, Kind, Metric, Sample
+
+ENGINES = {
+    ("ns", "chat", "m/8b", "chat-0", "0"),
+    ("ns", "chat", "m/8b", "chat-1", "0"),
+    ("ns", "rag", "n", "rag-0", "0"),
+}
+HOLDERS = {
+    Tier.L0: tuple(
+        "/".join((namespace, endpoint, replica, rank)) for namespace, endpoint, _, replica, rank in ENGINES
+    ),
+    Tier.L1: ("node-1", "node-2"),
+    Tier.L2: ("pool",),
+}
+SOURCES = (
+    "vllm_metrics:ns/chat/chat-0/0",
+    "vllm_hook:ns/chat/chat-1/0",
+    "lmcache_metrics:node-1",
+    "curvine_master:pool",
+)
+DOWN = "vllm_hook:ns/chat/chat-1/0"
+
+LABEL_VALUES: dict[str, tuple[str, ...]] = {
+    "source": SOURCES,
+    "what": ("event_tag",),
+    "exporter": ("node-1",),
+    "table": ("requests", "block_events"),
+    "namespace": ("ns",),
+    "endpoint": ("chat", "rag"),
+    "served_from": tuple(Origin),
+    "tier": tuple(Tier),
+    "reason": tuple(EvictionReason),
+    "status": ("recommend",),
+    "result": ("sent", "dropped"),
+}
+"""What a label holds unless the metric's own entry below says otherwise."""
+
+OWN_VALUES: dict[tuple[Metric, str], tuple[str, ...]] = {
+    (REQUEST_TOKENS, "tier"): tuple(Origin),
+    (ENGINE_TOKENS, "tier"): tuple(Origin),
+    (REQUESTS, "status"): tuple(RequestStatus),
+    (LOOKUP_TOKENS, "result"): ("hit", "miss"),
+    (SOURCE_MESSAGES, "result"): ("received", "missing", "undecodable"),
+}
+
+GAUGES: dict[Metric, float] = {
+    CAPACITY_BYTES: 1000.0,
+    USED_BYTES: 700.0,
+    CAPACITY_BLOCKS: 1000.0,
+    RESIDENT_BLOCKS: 600.0,
+    COMPLETENESS: 0.99,
+}
+
+
+def populated_samples(elapsed_seconds: float) -> Iterator[Sample]:
+    """Every metric but the page's own, with every label value above, as of so long after the start."""
+    for metric in METRICS:
+        if metric is not DROPPED_SAMPLES:
+            for labels in label_sets(metric):
+                yield Sample(metric, labels, _value(metric, labels, elapsed_seconds))
+
+
+def label_sets(metric: Metric) -> Iterator[tuple[str, ...]]:
+    """Every set of label values of a metric; engines and holders keep what belongs together."""
+    engine = metric.labels[:5] == ("namespace", "endpoint", "model", "replica", "rank")
+    rest = metric.labels[5:] if engine else tuple(label for label in metric.labels if label != "holder")
+    choices = [OWN_VALUES.get((metric, label)) or LABEL_VALUES[label] for label in rest]
+    for values in product(*choices):
+        if engine:
+            yield from ((*one, *values) for one in sorted(ENGINES))
+        elif "holder" in metric.labels:
+            at = metric.labels.index("holder")
+            yield from ((*values[:at], holder, *values[at:]) for holder in HOLDERS[Tier(values[0])])
+        else:
+            yield values
+
+
+def _value(metric: Metric, labels: tuple[str, ...], elapsed_seconds: float) -> float | HistogramValue:
+    if metric.kind is Kind.COUNTER:
+        return 5.0 + elapsed_seconds
+    if metric.kind is Kind.HISTOGRAM:
+        counts = [0] * (len(metric.buckets) + 1)
+        counts[3] = 5 + int(elapsed_seconds * 10)
+        return HistogramValue(tuple(counts), counts[3] * metric.buckets[3])
+    if metric is SOURCE_UP:
+        return float(labels != (DOWN,))
+    return GAUGES.get(metric, 1.0)

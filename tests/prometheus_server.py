@@ -1,0 +1,93 @@
+"""A real Prometheus on loopback, for as long as a test needs it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+READY_SECONDS = 30.0
+POLL_SECONDS = 0.1
+
+
+def wait_until(found: Callable[[], Any], *, seconds: float, what: str) -> Any:
+    """Ask until the answer is truthy and return it; fails, saying what was waited for, at the deadline."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = found()
+        if answer:
+            return answer
+        time.sleep(POLL_SECONDS)
+    raise AssertionError(f"waited {seconds} s in vain for {what}")
+
+
+class PrometheusServer:
+    """Runs `prometheus` on a configuration, in a folder; ask it with `query` and `get`."""
+
+    def __init__(self, binary: str, configuration: Mapping[str, Any], folder: Path) -> None:
+        self._folder = folder
+        self._log = folder / "prometheus.log"
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(dict(configuration)))
+        # Prometheus cannot take a port of the system's choice: try free ones until one is still free.
+        for _ in range(3):
+            self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._start(binary)}", timeout=10)
+            try:
+                if wait_until(self._decided, seconds=READY_SECONDS, what="Prometheus to be ready") == "ready":
+                    return
+            except BaseException:
+                self.close()
+                raise
+            self.close()
+        raise AssertionError(f"Prometheus does not start:\n{self._log.read_text()}")
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Series of an instant query; fails with Prometheus' words where it refuses the expression."""
+        answer = self._client.get("/api/v1/query", params={"query": expression}).json()
+        assert answer["status"] == "success", f"{answer.get('error')}: {expression}"
+        return answer["data"]["result"]
+
+    def get(self, path: str) -> Any:
+        """The data of another page of its API, such as `rules` or `targets`."""
+        return self._client.get(f"/api/v1/{path}").raise_for_status().json()["data"]
+
+    def close(self) -> None:
+        """Stop it and wait until it is gone."""
+        self._client.close()
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _start(self, binary: str) -> int:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [
+                    binary,
+                    "--config.file=prometheus.yml",
+                    "--storage.tsdb.path=data",
+                    f"--web.listen-address=127.0.0.1:{port}",
+                ],
+                cwd=self._folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        return port
+
+    def _decided(self) -> str | None:
+        if self._process.poll() is not None:
+            return "gone"
+        try:
+            return "ready" if self._client.get("/-/ready").is_success else None
+        except httpx.TransportError:
+            return None
