@@ -48,6 +48,8 @@ def _recording_problems(rule: Recording, check: ExpressionCheck) -> Iterator[str
     yield from problems
     if not problems and labels != set(rule.labels):
         yield f"it says it keeps {', '.join(rule.labels)} and keeps {', '.join(sorted(labels))}"
+    if not rule.means.endswith("."):
+        yield f"this is not a sentence: {rule.means}"
     if not rule.record.startswith(f"{'_'.join(rule.labels)}:"):
         yield "its name does not begin with the labels it keeps"
 
@@ -59,7 +61,7 @@ def _alert_problems(alert: Alert, check: ExpressionCheck) -> Iterator[str]:
         yield "it fires at the first bad sample"
     problems, labels = check.check(alert.expr)
     yield from problems
-    for text in (alert.summary, alert.description):
+    for text in (alert.means, alert.summary, alert.description):
         if not text.endswith("."):
             yield f"this is not a sentence: {text}"
         for label in sorted(set(TEMPLATE_LABEL.findall(text)) - labels):

@@ -11,6 +11,7 @@ SOURCE_DOWN = Alert(
     expr=f"{gauge(SOURCE_UP)} == 0",
     for_seconds=300,
     severity=Severity.WARNING,
+    means="A source has not been read for a while; what only it knows is absent.",
     summary="{{ $labels.source }} cannot be read.",
     description=(
         "The exporter {{ $labels.instance }} has not been able to read {{ $labels.source }} for 5 minutes. "

@@ -17,20 +17,24 @@ WINDOW = "5m"
 ENDPOINT = ("namespace", "endpoint", "model")
 
 
-def _token_rate(*labels: str) -> Recording:
+def _token_rate(*labels: str, means: str) -> Recording:
     expr = sum_by(rate(REQUEST_TOKENS, window=WINDOW), *labels)
-    return Recording(_name(REQUEST_TOKENS, labels), expr, labels)
+    return Recording(_name(REQUEST_TOKENS, labels), expr, labels, means)
 
 
 def _name(metric: Metric, labels: tuple[str, ...]) -> str:
     return f"{'_'.join(labels)}:{metric.name.removesuffix('_total')}:rate{WINDOW}"
 
 
-TOKEN_RATE_BY_TIER = _token_rate(*ENDPOINT, "tier")
-"""Prompt tokens a second of an endpoint's model, by where their KV values came from."""
-
-TOKEN_RATE = _token_rate(*ENDPOINT)
-"""Prompt tokens a second of an endpoint's model: what a hit ratio is a ratio of."""
+TOKEN_RATE_BY_TIER = _token_rate(
+    *ENDPOINT,
+    "tier",
+    means="Prompt tokens a second of an endpoint's model, by where their KV values came from.",
+)
+TOKEN_RATE = _token_rate(
+    *ENDPOINT,
+    means="Prompt tokens a second of an endpoint's model: what a hit ratio is a ratio of.",
+)
 
 RECORDING = RuleGroup("tierscope-recording", (TOKEN_RATE_BY_TIER, TOKEN_RATE))
 

@@ -16,25 +16,31 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A query computed once and kept: `record` is the series' name, `labels` those it keeps."""
+    """A query computed once and kept: `record` is the series' name, `labels` those it keeps.
+
+    `means` says in a sentence what its values are, with their unit.
+    """
 
     record: str
     expr: str
     labels: tuple[str, ...]
+    means: str
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
     """Something a person has to look at, once it has held for `for_seconds`.
 
-    `summary` is one sentence naming what is wrong, `description` what that means for the numbers; both may
-    use Prometheus templates. Its runbook is `dashboards/runbooks/<name>.md`; the link is added by code.
+    `means` is its line in the reference. `summary` is one sentence naming what is wrong, `description` what
+    that does to the numbers; both may use Prometheus templates. Its runbook is
+    `dashboards/runbooks/<name>.md`; the link is added by code.
     """
 
     name: str
     expr: str
     for_seconds: int
     severity: Severity
+    means: str
     summary: str
     description: str
 

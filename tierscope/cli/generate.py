@@ -33,6 +33,7 @@ def generated_files() -> tuple[Generated, ...]:
     return (
         *dashboard_files("dashboards/generated/"),
         Generated("docs/reference/metrics.md", reference.metrics_page),
+        Generated("docs/reference/rules.md", reference.rules_page),
         Generated("docs/reference/settings.md", reference.settings_page),
         Generated("docs/reference/spans.md", reference.spans_page),
     )

@@ -1,4 +1,4 @@
-"""The reference pages, rendered from the metric table, the span table and the settings types."""
+"""The reference pages, rendered from the metric, span and rule tables and the settings types."""
 
 from __future__ import annotations
 
@@ -52,6 +52,32 @@ def settings_page() -> str:
         "One YAML file for all commands; each reads its own section and ignores the others. "
         "`[]` marks a list: the section describes one entry of it.",
         *(part for section in sections(Settings) for part in _section(section)),
+    )
+
+
+def rules_page() -> str:
+    """`docs/reference/rules.md`: every alert with its runbook, every recorded series."""
+    from dashboards.rules.render import alerts, duration, recordings
+
+    told = (
+        (f"[`{alert.name}`](../../dashboards/runbooks/{alert.name}.md)", alert.severity.value,
+         duration(alert.for_seconds), f"`{alert.expr}`", alert.means)
+        for alert in alerts()
+    )  # fmt: skip
+    kept = (
+        (f"`{rule.record}`", ", ".join(f"`{label}`" for label in rule.labels), rule.means)
+        for rule in recordings()
+    )
+    return _page(
+        MADE_FROM.format("`dashboards/rules`"),
+        "# Alerts and recorded series",
+        "In `dashboards/generated/tierscope-rules.yaml`, and as a PrometheusRule beside it. "
+        "Who wants the alerts' links to open elsewhere builds both with "
+        "`tierscope dashboards build --runbooks-url`.",
+        "## Alerts",
+        table(("alert and runbook", "severity", "after", "when", "what it means"), told),
+        "## Recorded series",
+        table(("series", "labels", "what it is"), kept),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from dashboards.rules.render import alerts, recordings
 from tierscope.cli import reference
 from tierscope.cli.settings_fields import kind_text, sections
 from tierscope.domain.deployment import RoutingPolicy
@@ -42,6 +43,21 @@ def test_the_spans_page_lists_the_table():
         for span in SPANS
         for attribute in span.attributes
     ]
+
+
+def test_the_rules_page_lists_the_tables():
+    """Every alert with a runbook that is there, every recorded series."""
+    page = reference.rules_page()
+
+    links = re.findall(r"\[`(\w+)`\]\((.+?)\)", page)
+    assert [name for name, _ in links] == [alert.name for alert in alerts()]
+    assert [name for name, *_ in rows(page)] == [f"`{rule.record}`" for rule in recordings()]
+
+
+def test_links_of_the_rules_page_lead_to_runbooks(repository):
+    """Relative to the page, so that they open wherever the tree is shown."""
+    for target in re.findall(r"\]\((.+?)\)", reference.rules_page()):
+        assert (repository / "docs/reference" / target).is_file(), target
 
 
 def test_the_settings_page_documents_every_setting():
