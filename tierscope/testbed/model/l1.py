@@ -1,0 +1,197 @@
+"""L1 of one replica: the chunks of an LMCache multiprocess server, and its way to L2."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tierscope.testbed.model.l2 import Pool
+
+
+@dataclass(slots=True)
+class CacheCounters:
+    """What the server counts since it started: chunks, tokens where the name says so."""
+
+    lookups: int = 0
+    requested_tokens: int = 0
+    hit_l1_tokens: int = 0
+    hit_l2_tokens: int = 0
+    hit_l1_chunks: int = 0
+    hit_l2_chunks: int = 0
+    l2_lookup_chunks: int = 0
+    written: int = 0
+    read: int = 0
+    evicted: int = 0
+    refused: int = 0
+    """Chunks of stores that were answered well and kept nothing, for want of room."""
+    loads: int = 0
+    loaded: int = 0
+    load_refused: int = 0
+    """Chunks found in L2 that became misses, for want of room in L1."""
+    stores: int = 0
+    submitted: int = 0
+    completed: int = 0
+    """Chunks that L2 took or had already."""
+    put: int = 0
+    """Chunks that this server itself wrote to L2."""
+    rounds: int = 0
+    ticks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a lookup found: `hit` leading chunks in L1 or L2, `l1` of them without help from L2.
+
+    `loaded` were brought up from L2 and hold room in L1 until the lookup is released.
+    """
+
+    hit: int
+    l1: int
+    pinned: Sequence[int] = ()
+    loaded: Sequence[int] = ()
+
+
+class Cache:
+    """Least recently used chunks of host memory.
+
+    A loop looks at the fill once a second and drops a share of the chunks above a watermark; nothing
+    else makes room, so a store that comes before the loop is refused. A lookup touches what it finds,
+    last chunk first, so that a prefix outlives its continuations.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        capacity_chunks: int,
+        chunk_tokens: int,
+        watermark_ratio: float,
+        eviction_ratio: float,
+        store_batch_chunks: int,
+        retain_loads: bool,
+    ) -> None:
+        self.capacity_chunks = capacity_chunks
+        self.chunk_tokens = chunk_tokens
+        self.counters = CacheCounters()
+        self._pool = pool
+        self._watermark_chunks = watermark_ratio * capacity_chunks
+        self._eviction_ratio = eviction_ratio
+        self._store_batch_chunks = store_batch_chunks
+        self._retain_loads = retain_loads
+        self._chunks: OrderedDict[int, None] = OrderedDict()
+        self._pins: Counter[int] = Counter()
+        self._staged = 0
+
+    @property
+    def used_chunks(self) -> int:
+        """Chunks that hold memory: the resident and those on their way through from L2."""
+        return len(self._chunks) + self._staged
+
+    @property
+    def resident_chunks(self) -> int:
+        """Chunks that a lookup would find."""
+        return len(self._chunks)
+
+    def lookup(self, chunks: Sequence[int], at_seconds: float) -> Lookup:
+        """Find the longest prefix in L1 and L2 together, touch it, and load what only L2 has."""
+        self.tick(at_seconds)
+        self._pool.tick(at_seconds)
+        l1 = hit = self._leading(chunks)
+        while hit < len(chunks) and (chunks[hit] in self._chunks or self._pool.holds(chunks[hit])):
+            hit += 1
+        loaded = [chunk for chunk in chunks[l1:hit] if chunk not in self._chunks]
+        if len(loaded) > self.capacity_chunks - self.used_chunks:
+            self.counters.load_refused += len(loaded)
+            loaded, hit = [], l1
+        pinned = [chunk for chunk in chunks[:hit] if chunk in self._chunks]
+        for chunk in reversed(pinned):
+            self._chunks.move_to_end(chunk)
+        self._pins.update(pinned)
+        self._staged += len(loaded)
+        self._count_lookup(len(chunks), hit, l1, len(loaded))
+        return Lookup(hit, l1, pinned, loaded)
+
+    def release(self, lookup: Lookup, at_seconds: float) -> None:
+        """End a lookup: what it loaded is dropped right away, unless loads are retained."""
+        self.tick(at_seconds)
+        self.counters.read += len(lookup.pinned) + len(lookup.loaded)
+        self._pins.subtract(lookup.pinned)
+        for chunk in lookup.pinned:
+            if not self._pins[chunk]:
+                del self._pins[chunk]
+        self._staged -= len(lookup.loaded)
+        kept = 0
+        if self._retain_loads:
+            before = len(self._chunks)
+            self._chunks.update((chunk, None) for chunk in reversed(lookup.loaded))
+            kept = len(self._chunks) - before
+        self.counters.evicted += len(lookup.loaded) - kept
+
+    def store(self, chunks: Sequence[int], at_seconds: float) -> None:
+        """Take chunks in batches, each whole or not at all, and write what was taken to L2."""
+        self.tick(at_seconds)
+        for start in range(0, len(chunks), self._store_batch_chunks):
+            batch = [c for c in chunks[start : start + self._store_batch_chunks] if c not in self._chunks]
+            if len(batch) > self.capacity_chunks - self.used_chunks:
+                self.counters.refused += len(batch)
+            elif batch:
+                self._chunks.update((chunk, None) for chunk in reversed(batch))
+                self.counters.written += len(batch)
+                self._write_back(batch, at_seconds)
+
+    def tick(self, at_seconds: float) -> None:
+        """Catch up with the eviction loop, which looks once a second."""
+        due = math.floor(at_seconds) - self.counters.ticks
+        self.counters.ticks += max(due, 0)
+        for _ in range(due):
+            if self.used_chunks < self._watermark_chunks or not self._evict():
+                return
+
+    def _evict(self) -> bool:
+        """Drop a share of the resident chunks, least recently used first; False when none could go."""
+        if not self._chunks:
+            return False
+        share = math.ceil(len(self._chunks) * self._eviction_ratio)
+        victims = [chunk for chunk in self._oldest(share + len(self._pins)) if chunk not in self._pins][
+            :share
+        ]
+        for chunk in victims:
+            del self._chunks[chunk]
+        self.counters.evicted += len(victims)
+        self.counters.rounds += 1
+        return bool(victims)
+
+    def _oldest(self, most: int) -> list[int]:
+        return [chunk for chunk, _ in zip(self._chunks, range(most), strict=False)]
+
+    def _leading(self, chunks: Sequence[int]) -> int:
+        for position, chunk in enumerate(chunks):
+            if chunk not in self._chunks:
+                return position
+        return len(chunks)
+
+    def _write_back(self, batch: Sequence[int], at_seconds: float) -> None:
+        counters = self.counters
+        counters.stores += 1
+        counters.submitted += len(batch)
+        counters.read += len(batch)
+        written = self._pool.counters.written
+        counters.completed += sum(self._pool.put(chunk, at_seconds) for chunk in batch)
+        counters.put += self._pool.counters.written - written
+
+    def _count_lookup(self, asked: int, hit: int, l1: int, loaded: int) -> None:
+        counters, tokens = self.counters, self.chunk_tokens
+        counters.lookups += 1
+        counters.requested_tokens += asked * tokens
+        counters.hit_l1_tokens += l1 * tokens
+        counters.hit_l2_tokens += (hit - l1) * tokens
+        counters.hit_l1_chunks += hit - loaded
+        counters.hit_l2_chunks += loaded
+        counters.l2_lookup_chunks += asked
+        if loaded:
+            counters.loads += 1
+            counters.loaded += loaded
+            counters.written += loaded
+            self._pool.counters.read += loaded

@@ -1,0 +1,1 @@
+"""Where requests come from: the built-in sessions, or a recorded trace."""
