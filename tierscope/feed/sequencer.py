@@ -143,16 +143,25 @@ class Sequencer:
     def reconnected(self) -> None:
         """Note that the live path was (re)connected: messages were missed, perhaps by a restart.
 
-        What is held in doubt is dropped then: it may be of a life that came and went in between.
+        A replay in flight may have been asked of a publisher that is gone: it is asked anew. What is held
+        in doubt is dropped: it may be of a life that came and went in between.
         """
         if not self.can_replay:
             return
+        self._ask = None
         self._wanted = True
         self._take_doubted()
         if self._next > 0:
             self._begin_doubt()
         else:
             self._drop_ahead()
+
+    def begin_anew(self) -> None:
+        """Take the publisher for restarted on its payloads' word; whatever is held is asked for again."""
+        self._take_doubted()
+        self._drop_ahead()
+        self._restart()
+        self._ready.clear()
 
     def live(self, sequence: int, payload: bytes) -> None:
         """Take a message of the live path."""

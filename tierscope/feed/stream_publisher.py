@@ -66,8 +66,8 @@ class StreamPublisher:
         self._pub = self._context.socket(zmq.PUB)
         self._router = self._context.socket(zmq.ROUTER)
         try:
-            self.endpoint = _bind(self._pub, endpoint)
             self.replay_endpoint = _bind(self._router, replay_endpoint)
+            self.endpoint = _bind(self._pub, endpoint)
         except TierscopeError:
             self._release()
             raise

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from typing import Protocol
 
 import zmq
 
@@ -135,6 +136,13 @@ class StreamSubscriber:
             failed_replays=self._failed_replays,
         )
 
+    def begin_anew(self) -> None:
+        """Take the publisher for restarted, because its payloads say so, and ask for all it has.
+
+        The restart is counted; no `Restart` is handed on, since it is the caller who knows.
+        """
+        self._sequencer.begin_anew()
+
     def close(self) -> None:
         """Free the sockets; calling it again does nothing. Not while another thread is in `receive`."""
         if self._closed:
@@ -243,7 +251,19 @@ class StreamSubscriber:
             log.warning("unreadable frame %d: %s", self._undecodable, error.one_line())
 
 
-def wait(subscribers: Iterable[StreamSubscriber], timeout_seconds: float) -> None:
+class Waitable(Protocol):
+    """A subscriber of a stream or of a feed."""
+
+    @property
+    def sockets(self) -> Sequence[Socket]:
+        """The sockets to wait on."""
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long nothing needs to be done if no socket becomes ready."""
+
+
+def wait(subscribers: Iterable[Waitable], timeout_seconds: float) -> None:
     """Wait until one of the subscribers may have something to do, so that one thread can serve many.
 
     Call `receive(0)` on each afterwards.

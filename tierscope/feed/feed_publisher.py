@@ -1,0 +1,64 @@
+"""An exporter's end of the feed."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+
+from tierscope.domain.batch import FeedBatch, FeedPosition
+from tierscope.domain.events import LedgerEntry
+from tierscope.feed.codec import encode_batch
+from tierscope.feed.stream_publisher import Context, StreamPublisher
+
+INCARNATION_BITS = 63
+"""So that an incarnation fits a signed column everywhere."""
+
+
+class FeedPublisher:
+    """Publishes ledger entries in numbered batches that collectors can ask for again.
+
+    Every publisher is a new incarnation, told in each batch; `incarnation` is random unless given.
+    `buffer_bytes` bounds what can be asked for again. `clock` gives unix seconds. Thread-safe.
+    Raises `BadSettings` when an address cannot be bound.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        endpoint: str,
+        replay_endpoint: str,
+        buffer_bytes: int,
+        clock: Callable[[], float],
+        *,
+        incarnation: int | None = None,
+        context: Context | None = None,
+    ) -> None:
+        self.name = name
+        self.incarnation = secrets.randbits(INCARNATION_BITS) if incarnation is None else incarnation
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._following = 0
+        self._stream = StreamPublisher(endpoint, replay_endpoint, buffer_bytes=buffer_bytes, context=context)
+        self.endpoint = self._stream.endpoint
+        self.replay_endpoint = self._stream.replay_endpoint
+
+    @property
+    def batches(self) -> int:
+        """How many batches were published."""
+        return self._following
+
+    def publish(self, entries: Sequence[LedgerEntry]) -> FeedPosition:
+        """Publish the entries together and return where in the feed they stand.
+
+        Raises `BadInput` for an entry that cannot be written; the feed then goes on without the batch.
+        """
+        with self._lock:
+            position = FeedPosition(self.name, self.incarnation, self._following)
+            payload = encode_batch(FeedBatch(position, self._clock(), tuple(entries)))
+            self._following = self._stream.publish(payload) + 1
+            return position
+
+    def close(self) -> None:
+        """Stop publishing and replaying, and free both addresses."""
+        self._stream.close()
