@@ -23,6 +23,8 @@ _LINE = re.compile(
     r"[ \t]+(?P<value>[^ \t{}]+)(?:[ \t]+-?\d+)?[ \t\r]*"
 )
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"')
+_NOT_TEXT = re.compile("[\udc80-\udcff]")
+"""What bytes that are not UTF-8 become, and no text contains."""
 _ESCAPED = re.compile(r'\\[\\n"]')
 _UNESCAPED = {"\\\\": "\\", "\\n": "\n", '\\"': '"'}
 
@@ -85,7 +87,7 @@ def parse_exposition(page: bytes | str, *, where: str, cache: SeriesCache | None
     timestamps are skipped.
     """
     cache = cache or SeriesCache()
-    lines = (page if isinstance(page, str) else page.decode("utf-8", "replace")).split("\n")
+    lines = (page if isinstance(page, str) else page.decode("utf-8", "surrogateescape")).split("\n")
     known = cache.series.get
     all_series: list[Series] = []
     values: list[float] = []
@@ -120,7 +122,7 @@ def parse_exposition(page: bytes | str, *, where: str, cache: SeriesCache | None
 def _read_carefully(line: str, cache: SeriesCache) -> tuple[Series, str] | None:
     """Return the series and the text of the value, None where the line is no sample."""
     match = _LINE.fullmatch(line)
-    if match is None or "\ufffd" in match["series"]:
+    if match is None or _NOT_TEXT.search(match["series"]):
         return None
     labels: dict[str, str] = {}
     for name, value in _LABEL.findall(match["labels"] or ""):

@@ -1,0 +1,273 @@
+"""From the hook's records of one engine to request records: who was admitted, and what became of it.
+
+A first admission is finished at its first token (`served`) or at its end without one (`aborted`). A
+re-admission is finished when its load has ended or something else happens to the request.
+Requests stay in a bounded table from admission to end, so that a record that comes twice counts once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from exporters.attribution import split_admission
+from exporters.oddities import Oddity
+from exporters.private import KeyedHash
+from exporters.vllm.hook import Admit, Finish, First, Hello, HookRecord, Loaded, Stats
+from exporters.vllm.hook_chains import ChainMemory
+from tierscope.domain.errors import BadInput
+from tierscope.domain.identity import EngineId
+from tierscope.domain.requests import (
+    ExternalReason,
+    RequestRecord,
+    RequestStatus,
+    TokenSplit,
+    TraceContext,
+)
+
+MOST_REQUESTS = 65_536
+"""Requests of one engine that may be open at once; the oldest one is given up for a new one."""
+
+UNKNOWN_MODEL = "unknown"
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+@dataclass(slots=True)
+class EngineFacts:
+    """What is known of one engine from any of its sources; None until one of them says it."""
+
+    model: str | None = None
+    block_tokens: int | None = None
+    chunk_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class _Admission:
+    admit: Admit
+    tokens: TokenSplit
+    external_reason: ExternalReason | None
+    block_hashes: tuple[int, ...]
+    load_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request from admission to end."""
+
+    first: _Admission | None = None
+    """Its first admission, until the first token."""
+    again: _Admission | None = None
+    """Its latest re-admission, until its load has ended."""
+    attempt: int = -1
+    """The latest attempt seen."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one record led to: finished admissions and what was odd."""
+
+    records: list[RequestRecord] = field(default_factory=list)
+    oddities: list[Oddity] = field(default_factory=list)
+    dropped: int = 0
+    """Records that the hook itself says it dropped."""
+
+
+class Admissions:
+    """Follows the hook of one engine. Used by one thread.
+
+    `facts` are shared with the other readers of this engine. Session ids and salts leave as `hash_secret`
+    makes them.
+    """
+
+    def __init__(
+        self,
+        engine: EngineId,
+        facts: EngineFacts,
+        hash_secret: KeyedHash,
+        *,
+        most_requests: int = MOST_REQUESTS,
+    ) -> None:
+        self._engine = engine
+        self._facts = facts
+        self._hash_secret = hash_secret
+        self._most_requests = most_requests
+        self._requests: dict[str, _Request] = {}
+        self._chains = ChainMemory()
+        self._dropped_before: int | None = None
+
+    def apply(self, records: Iterable[HookRecord]) -> Outcome:
+        """Take records in stream order; return what they finished. Nothing raises: the odd is returned."""
+        outcome = Outcome()
+        for record in records:
+            match record:
+                case Admit():
+                    self._admit(record, outcome)
+                case Loaded():
+                    self._loaded(record, outcome)
+                case First():
+                    self._first(record, outcome)
+                case Finish():
+                    self._finish(record, outcome)
+                case Hello():
+                    self._facts.model = record.model
+                    self._facts.block_tokens = record.block_size
+                    self._dropped_before = 0
+                case Stats():
+                    self._stats(record, outcome)
+        return outcome
+
+    def restart(self) -> Outcome:
+        """The engine began anew: what was open will never be resolved."""
+        outcome = Outcome()
+        for request in self._requests.values():
+            self._give_up(request, outcome)
+        self._requests.clear()
+        self._chains.forget()
+        self._dropped_before = None
+        return outcome
+
+    def _admit(self, admit: Admit, outcome: Outcome) -> None:
+        request = self._requests.get(admit.rid)
+        if request is None:
+            request = self._open(admit.rid, outcome)
+        if admit.attempt <= request.attempt:
+            outcome.oddities.append(self._oddity("admission told twice", admit.rid))
+            return
+        request.attempt = admit.attempt
+        admission = self._admission(admit, outcome)
+        if admit.attempt == 0:
+            request.first = admission
+            return
+        self._end_again(request, outcome)
+        request.again = admission
+        if admission is not None and not admit.external:
+            self._end_again(request, outcome)
+
+    def _loaded(self, loaded: Loaded, outcome: Outcome) -> None:
+        request = self._requests.get(loaded.rid)
+        admission = request and (request.again or request.first)
+        if not request or not admission:
+            outcome.oddities.append(self._oddity("load of an unknown admission", loaded.rid))
+            return
+        admission.load_seconds = (admission.load_seconds or 0.0) + max(0.0, loaded.wait_s)
+        if admission is request.again:
+            self._end_again(request, outcome)
+
+    def _first(self, first: First, outcome: Outcome) -> None:
+        request = self._requests.get(first.rid)
+        if request is None:
+            outcome.oddities.append(self._oddity("first token of an unknown admission", first.rid))
+            return
+        self._end_again(request, outcome)
+        self._end_first(request, RequestStatus.SERVED, outcome, first.ttft_s)
+
+    def _finish(self, finish: Finish, outcome: Outcome) -> None:
+        request = self._requests.pop(finish.rid, None)
+        if request is not None:  # else it was given up while it waited, or began before this stream
+            self._end_again(request, outcome)
+            self._end_first(request, RequestStatus.ABORTED, outcome)
+
+    def _stats(self, stats: Stats, outcome: Outcome) -> None:
+        if self._dropped_before is not None:
+            outcome.dropped += max(0, stats.dropped - self._dropped_before)
+        self._dropped_before = stats.dropped
+
+    def _open(self, request_id: str, outcome: Outcome) -> _Request:
+        if len(self._requests) >= self._most_requests:
+            oldest = next(iter(self._requests))
+            self._give_up(self._requests.pop(oldest), outcome)
+        request = self._requests[request_id] = _Request()
+        return request
+
+    def _give_up(self, request: _Request, outcome: Outcome) -> None:
+        self._end_again(request, outcome)
+        self._end_first(request, RequestStatus.UNRESOLVED, outcome)
+
+    def _end_again(self, request: _Request, outcome: Outcome) -> None:
+        admission, request.again = request.again, None
+        if admission is not None:
+            self._record(admission, RequestStatus.READMITTED, outcome)
+
+    def _end_first(
+        self, request: _Request, status: RequestStatus, outcome: Outcome, ttft_seconds: float | None = None
+    ) -> None:
+        admission, request.first = request.first, None
+        if admission is not None:
+            self._record(admission, status, outcome, ttft_seconds)
+
+    def _admission(self, admit: Admit, outcome: Outcome) -> _Admission | None:
+        """Return the admission with its tokens and chain, None (and why) where its tokens do not add up."""
+        try:
+            tokens, reason = split_admission(admit)
+        except BadInput as error:
+            outcome.oddities.append(Oddity("admission that does not add up", error))
+            return None
+        hashes = self._chains.resolve(admit.hashes)
+        if hashes is None:
+            outcome.oddities.append(self._oddity("chain with an unknown anchor", admit.rid))
+        return _Admission(admit, tokens, reason, hashes or ())
+
+    def _record(
+        self,
+        admission: _Admission,
+        status: RequestStatus,
+        outcome: Outcome,
+        ttft_seconds: float | None = None,
+    ) -> None:
+        admit = admission.admit
+        arrived = admit.ts if admit.arrival is None else admit.arrival
+        waited = max(0.0, admit.ts - arrived) if admit.attempt == 0 else admit.lookup_wait_s
+        try:
+            record = RequestRecord(
+                engine=self._engine,
+                model=self._facts.model or UNKNOWN_MODEL,
+                request_id=admit.rid,
+                attempt=admit.attempt,
+                status=status,
+                tokens=admission.tokens,
+                block_tokens=self._facts.block_tokens or _guess_block_tokens(admission),
+                block_hashes=admission.block_hashes,
+                arrived_unix_seconds=arrived,
+                admitted_unix_seconds=admit.ts,
+                chunk_tokens=self._facts.chunk_tokens,
+                external_reason=admission.external_reason,
+                queue_seconds=waited,
+                load_seconds=admission.load_seconds,
+                ttft_seconds=None if ttft_seconds is None else max(0.0, ttft_seconds),
+                session_hash=self._hash_secret(admit.session),
+                salt_hash=self._hash_secret(admit.salt),
+                trace=_trace_context(admit.trace),
+            )
+        except BadInput as error:
+            outcome.oddities.append(Oddity("admission that does not add up", error))
+            return
+        outcome.records.append(record)
+
+    def _oddity(self, what: str, request_id: str) -> Oddity:
+        error = BadInput(
+            f"the hook told of request {request_id}: {what}",
+            where=f"hook of engine {self._engine}",
+            fix="its tokens are counted at most once; if this goes on, the stream loses records",
+        )
+        return Oddity(what, error)
+
+
+def _guess_block_tokens(admission: _Admission) -> int:
+    """The block size a chain implies, for records that come without the engine's `hello`.
+
+    A prompt of p tokens has n full blocks, so a block has more than p/(n+1) and at most p/n tokens;
+    among these numbers there is at most one power of two, and block sizes are powers of two.
+    """
+    prompt, blocks = admission.tokens.prompt, len(admission.block_hashes)
+    largest = prompt // blocks if blocks else 16
+    return 1 << (max(1, largest).bit_length() - 1)
+
+
+def _trace_context(headers: dict[str, str] | None) -> TraceContext | None:
+    """The caller's trace context from the request's headers, None where there is none that is valid."""
+    found = _TRACEPARENT.fullmatch((headers or {}).get("traceparent", ""))
+    if found is None or not int(found[1], 16) or not int(found[2], 16):
+        return None
+    return TraceContext(found[1], found[2], sampled=bool(int(found[3], 16) & 1))

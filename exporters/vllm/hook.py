@@ -1,0 +1,118 @@
+"""The engine hook's records as typed values: one payload is a msgpack list of maps, told apart by `t`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from exporters.oddities import Oddity
+from exporters.wire import decode_each, undecodable
+
+
+class Hello(msgspec.Struct, tag="hello", tag_field="t", frozen=True, kw_only=True):
+    """The engine's first record: what all its later ones are about."""
+
+    ts: float
+    block_size: int
+    model: str
+    rank: int | None = None
+    form: str | None = None
+
+
+class HashDelta(msgspec.Struct, frozen=True, rename={"start": "from"}):
+    """A chain of which the first `start` blocks are known to who has seen `anchor`, their last."""
+
+    start: int
+    new: list[bytes | int]
+    anchor: bytes | int | None = None
+
+
+class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=True):
+    """One admission. Tokens; `hashes` are the prompt's full blocks; `ps` is [prompt, local, external].
+
+    `attempt` 0 is the first admission, more are after preemptions. `total` is the prompt and what was
+    already generated. `split` is the load by the connector's names of its tiers.
+    """
+
+    ts: float
+    rid: str
+    prompt: int
+    attempt: int = 0
+    total: int | None = None
+    local: int = 0
+    external: int = 0
+    split: dict[str, int] | None = None
+    ps: tuple[int, int, int] | None = None
+    arrival: float | None = None
+    lookup_wait_s: float | None = None
+    hashes: list[bytes | int] | HashDelta | None = None
+    salt: object = None
+    session: object = None
+    trace: dict[str, str] | None = None
+
+
+class Loaded(msgspec.Struct, tag="loaded", tag_field="t", frozen=True, kw_only=True):
+    """An asynchronous load of an admission ended, `wait_s` seconds after the admission."""
+
+    ts: float
+    rid: str
+    wait_s: float
+
+
+class First(msgspec.Struct, tag="first", tag_field="t", frozen=True, kw_only=True):
+    """The first token of a request, `ttft_s` seconds after its arrival."""
+
+    ts: float
+    rid: str
+    ttft_s: float | None = None
+
+
+class Finish(msgspec.Struct, tag="finish", tag_field="t", frozen=True, kw_only=True):
+    """The end of a request; `admitted` is False when it was given up while it waited."""
+
+    ts: float
+    rid: str
+    status: str = ""
+    admitted: bool = True
+
+
+class Stats(msgspec.Struct, tag="stats", tag_field="t", frozen=True, kw_only=True):
+    """The hook about itself, cumulative: records dropped for want of room, and errors it swallowed."""
+
+    ts: float
+    dropped: int = 0
+    errors: int = 0
+
+
+HookRecord = Hello | Admit | Loaded | First | Finish | Stats
+_KINDS = ("hello", "admit", "loaded", "first", "finish", "stats")
+
+_decode_records = msgspec.msgpack.Decoder(list[HookRecord]).decode
+_decode_record = msgspec.msgpack.Decoder(HookRecord).decode
+_decode_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class HookBatch:
+    """The records of one payload in order, and what in it could not be placed."""
+
+    records: tuple[HookRecord, ...]
+    oddities: tuple[Oddity, ...] = ()
+
+
+def decode_records(payload: bytes, *, where: str) -> HookBatch:
+    """Read one payload; records that cannot be read are oddities.
+
+    `where` names the stream, for messages. Raises `BadInput` when the payload is not a list.
+    """
+    try:
+        return HookBatch(tuple(_decode_records(payload)))
+    except msgspec.MsgspecError:
+        pass
+    try:
+        items = _decode_raw(payload)
+    except msgspec.MsgspecError as error:
+        raise undecodable(payload, error, where) from error
+    records, oddities = decode_each(items, _decode_record, known=_KINDS, where=where)
+    return HookBatch(tuple(records), tuple(oddities))

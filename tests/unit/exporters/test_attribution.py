@@ -1,0 +1,112 @@
+"""Which tier served which tokens of one admission."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporters.attribution import loaded_from, served_from, split_admission
+from exporters.vllm.hook import Admit
+from tierscope.domain.errors import BadInput
+from tierscope.domain.requests import ExternalReason, TokenSplit
+from tierscope.domain.tiers import Origin
+
+
+def admit(**fields):
+    return Admit(**{"ts": 1.0, "rid": "r", "prompt": 1000} | fields)
+
+
+def test_l0_is_credited_first_and_loads_only_beyond_it():
+    """600 in L0, 200 through the connector from host memory, the rest computed."""
+    tokens, reason = split_admission(admit(local=600, external=200, split={"host": 200}))
+
+    assert tokens == TokenSplit(1000, l0=600, l1=200, computed=200)
+    assert reason is None
+
+
+def test_a_load_over_two_tiers_is_split_as_told():
+    """Host is L1, disk L2; peers and the unspecified are of no known tier."""
+    split = {"host": 100, "disk": 50, "p2p": 20, "external_unspecified": 10}
+
+    tokens, reason = split_admission(admit(external=180, split=split))
+
+    assert tokens == TokenSplit(1000, l1=100, l2=50, external=30, computed=820)
+    assert reason is ExternalReason.NOT_REPORTED
+
+
+def test_a_load_without_a_split_is_external_with_its_reason():
+    """LMCache's connector does not say which tier served."""
+    tokens, reason = split_admission(admit(local=100, external=200))
+
+    assert tokens == TokenSplit(1000, l0=100, external=200, computed=700)
+    assert reason is ExternalReason.NOT_REPORTED
+
+
+def test_a_split_of_more_than_was_loaded_is_not_believed():
+    """The scheduler trimmed the load after the connector had answered: which part is not known."""
+    tokens, _ = split_admission(admit(external=100, split={"host": 80, "disk": 80}))
+
+    assert (tokens.l1, tokens.l2, tokens.external) == (0, 0, 100)
+
+
+def test_the_engines_own_numbers_come_before_the_calls_arguments():
+    """They are the ones behind its counters: exact below a block, and right under a multi-connector."""
+    tokens, _ = split_admission(admit(local=96, external=0, ps=(1000, 100, 32)))
+
+    assert tokens == TokenSplit(1000, l0=100, external=32, computed=868)
+
+
+def test_a_readmission_fills_what_was_generated_too():
+    """Its prompt is all it has to fill again; the engine's numbers are then of the first admission."""
+    tokens, _ = split_admission(admit(attempt=1, total=1040, local=1024, ps=(1000, 0, 0)))
+
+    assert tokens == TokenSplit(1040, l0=1024, computed=16)
+
+
+@pytest.mark.parametrize("fields", [{"local": 1001}, {"local": 600, "external": 600}, {"local": -1}])
+def test_parts_that_do_not_add_up_are_refused(fields):
+    """More hits than prompt, or fewer than none, is no admission we could count."""
+    with pytest.raises(BadInput):
+        split_admission(admit(**fields))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "served", "loaded"),
+    [
+        (TokenSplit(10, computed=10), Origin.COMPUTED, None),
+        (TokenSplit(10, l0=1, computed=9), Origin.L0, None),
+        (TokenSplit(10, l0=1, l1=1, computed=8), Origin.L1, Origin.L1),
+        (TokenSplit(10, l1=1, external=1, computed=8), Origin.EXTERNAL, Origin.EXTERNAL),
+        (TokenSplit(10, l0=7, l1=1, l2=1, external=1), Origin.L2, Origin.L2),
+    ],
+)
+def test_a_request_is_served_from_the_outermost_tier(tokens, served, loaded):
+    """L2 before external before L1 before L0; only what lies beyond the GPU is waited for."""
+    assert served_from(tokens) is served
+    assert loaded_from(tokens) is loaded
+
+
+counts = st.integers(0, 500)
+
+
+@given(
+    prompt=counts,
+    local=counts,
+    external=counts,
+    split=st.none() | st.dictionaries(st.sampled_from(["host", "disk", "p2p", "new"]), counts),
+)
+def test_whatever_a_record_says_the_parts_are_the_prompt_or_it_is_refused(prompt, local, external, split):
+    """Conservation holds for every record that is counted."""
+    record = admit(prompt=prompt, local=local, external=external, split=split)
+    if local + external > prompt:
+        with pytest.raises(BadInput):
+            split_admission(record)
+        return
+
+    tokens, reason = split_admission(record)
+
+    assert tokens.prompt == prompt
+    assert tokens.l0 == local
+    assert tokens.l1 + tokens.l2 + tokens.external == external
+    assert (tokens.external > 0) == (reason is not None)
