@@ -211,7 +211,7 @@ SPANS_BY_RESULT = Metric(
     name="tierscope_spans_total",
     kind=Kind.COUNTER,
     labels=("result",),
-    help="Spans by what became of them: exported, not_taken (queue full or closed), not_exported.",
+    help="Spans by what became of them: exported, not_sampled, not_taken (queue full), not_exported.",
     answers="Do traces show every request, or did their receiver fall behind?",
     allow=("no_unit",),
 )
