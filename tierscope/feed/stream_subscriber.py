@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Protocol
 
 import zmq
+from zmq.utils.monitor import parse_monitor_message
 
 from tierscope.domain.errors import BadInput, BadSettings, TierscopeError
 from tierscope.feed.frames import pack_sequence, read_live, read_replayed
@@ -27,6 +28,8 @@ BURST_BYTES = 16 * 1024 * 1024
 FIRST_QUIET_SECONDS = 1.0
 LONGEST_QUIET_SECONDS = 30.0
 """A quiet stream is asked for missed messages after the first pause, then after ever longer ones."""
+
+_LINKED = zmq.Event.HANDSHAKE_SUCCEEDED
 
 Socket = zmq.Socket[bytes]
 Context = zmq.Context[Socket]
@@ -79,7 +82,8 @@ class StreamSubscriber:
         self._live.setsockopt(zmq.RCVHWM, live_queue_messages)
         self._live.setsockopt(zmq.RECONNECT_IVL_MAX, 2_000)
         self._live.setsockopt(zmq.SUBSCRIBE, topic)
-        self._links = self._live.get_monitor_socket(zmq.Event.HANDSHAKE_SUCCEEDED)
+        self._links = self._live.get_monitor_socket(_LINKED | zmq.Event.DISCONNECTED)
+        self._connected = False
         self._dealer: Socket | None = None
         self._silent_since = self._monotonic()
         self._quiet_since = self._monotonic()
@@ -127,6 +131,11 @@ class StreamSubscriber:
         return max(0.0, self._quiet_since + self._quiet_seconds - now)
 
     @property
+    def connected(self) -> bool:
+        """Whether the live path has a publisher at its other end, as of the last `receive`."""
+        return self._connected
+
+    @property
     def counters(self) -> StreamCounters:
         """What became of the stream so far."""
         return StreamCounters(
@@ -172,8 +181,10 @@ class StreamSubscriber:
         """Take a burst of live messages; return whether there were any."""
         frames_list = [] if self._sequencer.full else list(_burst(self._live))
         # Read after the messages: a link event is queued before the first message of that link.
-        for _ in _burst(self._links):
-            self._sequencer.reconnected()
+        for frames in _burst(self._links):
+            self._connected = parse_monitor_message(frames)["event"] == _LINKED
+            if self._connected:
+                self._sequencer.reconnected()
         for frames in frames_list:
             try:
                 self._sequencer.live(*read_live(frames, where=self.source))

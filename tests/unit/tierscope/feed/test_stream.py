@@ -393,3 +393,16 @@ def test_a_malformed_replay_request_is_ignored(publisher, caplog):
 
     assert answer == [b"", b"", pack_sequence(0), b"zero"]
     assert "3 bytes, not 8" in caplog.text
+
+
+def test_a_subscriber_knows_whether_anybody_is_there():
+    """Not before a publisher came, while it is there, and no longer after it left."""
+    publisher = StreamPublisher(ANY, ANY, buffer_bytes=1 << 20)
+    with subscribed(publisher) as subscriber:
+        assert not subscriber.connected
+        receive_until(subscriber, lambda _: subscriber.connected)
+        assert subscriber.connected
+
+        publisher.close()
+        receive_until(subscriber, lambda _: not subscriber.connected)
+        assert not subscriber.connected
