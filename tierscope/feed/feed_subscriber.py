@@ -90,6 +90,11 @@ class FeedSubscriber:
         )
 
     @property
+    def incarnation(self) -> int | None:
+        """The exporter's present incarnation, None before its first batch."""
+        return self._incarnation
+
+    @property
     def unknown_entries(self) -> Mapping[str, int]:
         """Entries of kinds that this release does not know, left out, by kind."""
         return MappingProxyType(self._unknown)

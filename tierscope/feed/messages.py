@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tierscope.domain.events import SourceCoverage
+from tierscope.domain.identity import SourceId
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -58,3 +61,35 @@ class StreamCounters:
     failed_replays: int = 0
     first_sequence: int | None = None
     last_sequence: int | None = None
+
+    def coverage_since(
+        self,
+        earlier: StreamCounters,
+        source: SourceId,
+        *,
+        incarnation: int,
+        since_unix_seconds: float,
+        at_unix_seconds: float,
+        stale: bool = False,
+    ) -> SourceCoverage:
+        """Return what was covered between `earlier` counters of the same subscriber and these.
+
+        The range begins after the last message of `earlier`, or at the first one of a life begun since.
+        """
+        received = self.received - earlier.received
+        first = self.first_sequence
+        if earlier.last_sequence is not None and earlier.restarts == self.restarts:
+            first = earlier.last_sequence + 1
+        return SourceCoverage(
+            source,
+            incarnation,
+            since_unix_seconds,
+            at_unix_seconds,
+            received=received,
+            missing=self.missing - earlier.missing,
+            undecodable=self.undecodable - earlier.undecodable,
+            restarts=self.restarts - earlier.restarts,
+            first_sequence=first if received else None,
+            last_sequence=self.last_sequence if received else None,
+            stale=stale,
+        )

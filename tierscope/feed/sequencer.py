@@ -28,9 +28,6 @@ from tierscope.feed.messages import Gap, Message, Restart, StreamItem
 REMEMBERED_MESSAGES = 4096
 """Delivered messages whose payload is remembered (as a hash), to tell a duplicate from a restart."""
 
-FRUITLESS_REPLAYS = 3
-"""Replays with the same hole in them before the hole is taken for lost."""
-
 
 @dataclass(slots=True)
 class _Ask:
@@ -45,8 +42,8 @@ class _Ask:
     next_before: int
     first: int | None = None
     newest: int | None = None
-    hole: int | None = None
-    """The first sequence after a hole in the answer; what follows it is asked for again."""
+    holed: bool = False
+    """An answer was skipped; what follows is asked for again."""
 
 
 @dataclass(slots=True)
@@ -88,7 +85,6 @@ class Sequencer:
     """The doubt comes from a low sequence: a restart unless the anchor is confirmed."""
     _wanted: bool = False
     _ask: _Ask | None = None
-    _fruitless: int = 0
     _replays_hold: bool = False
     """The publisher has replayed something once, so an empty answer means something."""
 
@@ -160,7 +156,7 @@ class Sequencer:
         """Take the publisher for restarted on its payloads' word; whatever is held is asked for again."""
         self._take_doubted()
         self._drop_ahead()
-        self._restart()
+        self._restart(ahead_is_old=False)
         self._ready.clear()
 
     def live(self, sequence: int, payload: bytes) -> None:
@@ -177,7 +173,7 @@ class Sequencer:
             self._begin_doubt()
             self._hold_doubted(sequence, payload)
         else:
-            self._restart()
+            self._restart(ahead_is_old=True)
             self.live(sequence, payload)
 
     def replayed(self, sequence: int, payload: bytes) -> None:
@@ -192,8 +188,8 @@ class Sequencer:
             self._first_answer(ask, sequence, payload)
         elif sequence == self._next:
             self._deliver(sequence, payload)
-        elif sequence > self._next and ask.hole is None:
-            ask.hole = sequence
+        elif sequence > self._next:
+            self._beyond_hole(ask, sequence, payload)
 
     def replay_ended(self, *, complete: bool) -> None:
         """Note the end of the replay in flight; `complete` when its end marker came."""
@@ -201,15 +197,15 @@ class Sequencer:
         if ask is None:
             return
         if complete and ask.first is None and ask.anchored and self._replays_hold:
-            self._restart()  # the newest message it has is older than one we hold from it
+            self._restart(ahead_is_old=self._in_doubt)  # its newest is older than one we hold from it
             return
         if self._in_doubt and ask.doubt == self._doubts:
             if self._suspicious:
-                self._restart()
+                self._restart(ahead_is_old=True)
                 return
             self._end_doubt(len(self._doubted))
-        if ask.hole is not None:
-            self._retry_hole(ask.hole, progressed=self._next > ask.next_before)
+        if ask.holed:
+            self._wanted = True
         elif self._ahead:
             self._settle_ahead(ask, complete=complete)
 
@@ -219,12 +215,12 @@ class Sequencer:
         """Judge by the first answer whether the publisher is the same and how far back its ring goes."""
         if ask.anchored and sequence == ask.start:
             if not self._is_anchor(sequence, payload):
-                self._restart()
+                self._restart(ahead_is_old=self._in_doubt)
             elif self._in_doubt and ask.doubt == self._doubts:
                 self._end_doubt(ask.doubted_before)
             return
         if self._suspicious and ask.doubt == self._doubts:
-            self._restart()
+            self._restart(ahead_is_old=True)
             return
         self._skip_to(sequence)
         if sequence == self._next:
@@ -238,13 +234,18 @@ class Sequencer:
             return self.recognise(payload)
         return True
 
-    def _retry_hole(self, after: int, *, progressed: bool) -> None:
-        """Ask again for a hole inside an answer; give it up when it stays."""
-        self._fruitless = 0 if progressed else self._fruitless + 1
-        if self._fruitless >= FRUITLESS_REPLAYS:
-            self._fruitless = 0
-            self._skip_to(after)
-        self._wanted = True
+    def _beyond_hole(self, ask: _Ask, sequence: int, payload: bytes) -> None:
+        """Take an answer that skips a message.
+
+        A publisher drops answers when a reader's queue is full. Right after the anchor the queue was empty:
+        such a hole is in its ring, and lost. Any other is asked for again, from its edge.
+        """
+        if ask.holed or self._next > ask.next_before:
+            ask.holed = True
+            return
+        self._skip_to(sequence)
+        if sequence == self._next:
+            self._deliver(sequence, payload)
 
     def _settle_ahead(self, ask: _Ask, *, complete: bool) -> None:
         """Decide about live messages beyond a hole that the replay did not close."""
@@ -281,18 +282,21 @@ class Sequencer:
         for sequence, payload in doubted[vouched:]:
             self.live(sequence, payload)
 
-    def _restart(self) -> None:
-        """Close the old life and begin the new one at 0."""
-        if self._in_doubt or not self.can_replay:
-            self._skip_to(max(self._ahead, default=-1) + 1)  # these came before the doubt: of the old life
-        self._drop_ahead()  # of either life; the new one will replay its own
+    def _restart(self, *, ahead_is_old: bool) -> None:
+        """Close the old life and begin the new one at 0.
+
+        Messages held beyond a hole are the old life's last ones when they came before the first sign of the
+        new one. Else they may be of either; the new one replays its own.
+        """
+        if ahead_is_old:
+            self._skip_to(max(self._ahead, default=-1) + 1)
+        self._drop_ahead()
         self._hashes.clear()
         self._ready.append(Restart())
         self.tally.restarts += 1
         self.tally.first_sequence = self.tally.last_sequence = None
         self._next = 0
         self._ask = None
-        self._fruitless = 0
         self._wanted = self.can_replay
         for sequence, payload in self._take_doubted():
             self.live(sequence, payload)
@@ -309,10 +313,13 @@ class Sequencer:
         return self._hashes.get(sequence) == hash(payload)
 
     def _hold_doubted(self, sequence: int, payload: bytes) -> None:
-        if sequence < self._next and not self._is_duplicate(sequence, payload):
-            self._suspicious = True
         self._doubted.append((sequence, payload))
         self._held_bytes += len(payload)
+        if sequence >= self._next or self._is_duplicate(sequence, payload):
+            return
+        self._suspicious = True
+        if sequence in self._hashes:  # two payloads of one sequence: no need to ask
+            self._restart(ahead_is_old=True)
 
     def _hold_ahead(self, sequence: int, payload: bytes) -> None:
         if sequence in self._ahead:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierscope.feed.messages import Gap, Message, Restart
-from tierscope.feed.sequencer import FRUITLESS_REPLAYS, Sequencer
+from tierscope.feed.sequencer import Sequencer
 
 
 @dataclass
@@ -306,19 +306,33 @@ def test_a_hole_inside_a_replay_is_asked_for_again():
     assert sequencer.take() == expected(messages)
 
 
-def test_a_hole_in_every_replay_is_given_up():
-    """Asking for ever would hold up the stream for ever."""
+def test_a_hole_right_after_the_anchor_is_given_up():
+    """No queue was full there: the publisher has no such message, and asking again would not help."""
+    publisher = Publisher()
+    messages = publish(publisher, 4)
     sequencer = Sequencer()
-    for _ in range(FRUITLESS_REPLAYS + 1):
-        sequencer.begin_replay()
-        sequencer.replayed(0, b"zero")
-        sequencer.replayed(2, b"two")
-        sequencer.replay_ended(complete=True)
-    sequencer.begin_replay()
-    sequencer.replayed(2, b"two")
-    sequencer.replay_ended(complete=True)
 
-    assert sequencer.take() == [Message(0, b"zero"), Gap(1, 1), Message(2, b"two")]
+    for _ in range(2):
+        sequencer.begin_replay()
+        for index in (0, 2, 3):
+            sequencer.replayed(*messages[index])
+        sequencer.replay_ended(complete=True)
+
+    assert sequencer.take() == [*expected(messages[:1]), Gap(1, 1), *expected(messages[2:])]
+    assert not sequencer.wants_replay
+
+
+def test_two_payloads_of_one_sequence_are_a_restart_without_a_question():
+    """One life says one thing at one place; no answer is waited for."""
+    publisher = Publisher()
+    publish(publisher, 3)
+    sequencer = started(publisher)
+    publisher.restart()
+    messages = publish(publisher, 1)
+
+    sequencer.live(*messages[0])
+
+    assert sequencer.take() == [Restart(), *expected(messages)]
 
 
 def test_a_message_its_publisher_does_not_know_is_set_aside():
