@@ -7,6 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing on a shared machine; compiled kernels are slow the first time.
+settings.register_profile("tierscope", deadline=None)
+settings.load_profile("tierscope")
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

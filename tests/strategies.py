@@ -138,3 +138,19 @@ source_coverages = st.builds(
 ledger_entries = st.one_of(
     request_records(), block_events, tier_samples, tier_activities, engine_tokens, source_coverages
 )
+
+
+@st.composite
+def prefix_forest_paths(draw, max_requests=14):
+    """Paths of a prefix forest: each follows an earlier path for a while, then grows blocks of its own."""
+    paths: list[list[int]] = []
+    next_block = 0
+    for _ in range(draw(st.integers(0, max_requests))):
+        prefix: list[int] = []
+        if paths and draw(st.booleans()):
+            earlier = draw(st.sampled_from(paths))
+            prefix = earlier[: draw(st.integers(0, len(earlier)))]
+        grown = draw(st.integers(0, 6))
+        paths.append(prefix + list(range(next_block, next_block + grown)))
+        next_block += grown
+    return paths

@@ -1,0 +1,60 @@
+"""Slow twins of our kernels: the textbook version of each, obviously right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Path = Sequence[int]
+
+
+class NaiveLru:
+    """Least recently used first in a list, the most recent last."""
+
+    def __init__(self) -> None:
+        self.recency: list[int] = []
+
+    def depths(self, path: Path) -> list[int | None]:
+        """How many distinct blocks are more recent than each block; None for one never seen."""
+        place = {block: i for i, block in enumerate(self.recency)}
+        newest = len(self.recency) - 1
+        return [newest - place[block] if block in place else None for block in path]
+
+    def touch(self, path: Path) -> None:
+        """Leaf first, root last: the root becomes the most recent."""
+        touched = set(path)
+        self.recency = [block for block in self.recency if block not in touched] + list(reversed(path))
+
+
+def request_depths(paths: Sequence[Path]) -> list[list[int | None]]:
+    """Depths of each request's blocks, read for the whole request before anything is touched."""
+    lru, found = NaiveLru(), []
+    for path in paths:
+        found.append(lru.depths(path))
+        lru.touch(path)
+    return found
+
+
+def leading_hits(depths: Sequence[int | None], capacity: int) -> int:
+    """Blocks from the root on that an LRU of `capacity` blocks holds, up to the first that it does not."""
+    hits = 0
+    for depth in depths:
+        if depth is None or depth >= capacity:
+            break
+        hits += 1
+    return hits
+
+
+def hits_by_replaying_a_cache(paths: Sequence[Path], capacity: int) -> list[int]:
+    """The same by really evicting: a cache of `capacity` blocks, its least recent block dropped first."""
+    cache: list[int] = []
+    hits = []
+    for path in paths:
+        held = set(cache)
+        hit = 0
+        while hit < len(path) and path[hit] in held:
+            hit += 1
+        hits.append(hit)
+        touched = set(path)
+        cache = [block for block in cache if block not in touched] + list(reversed(path))
+        cache = cache[len(cache) - capacity :] if len(cache) > capacity else cache
+    return hits
