@@ -10,6 +10,7 @@ from typing import ClassVar
 from tierscope.domain.deployment import Objective, RoutingPolicy
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.domain.units import GIB, MIB
+from tierscope.testbed.routers import ROUTERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +106,13 @@ class TestbedConfig:
     routing: RoutingPolicy = RoutingPolicy.ROUNDROBIN
     objective: Objective = field(default_factory=Objective)
 
-    block_tokens: int = 16
+    block_tokens: int = 32
     chunk_tokens: int = 256
     """Tokens a chunk of L1 and L2; rounded up to whole blocks."""
     bytes_per_token: int = 57_344
-    l0_bytes: float = 6 * GIB
+    l0_bytes: float = 4 * GIB
     l1_bytes: float = 8 * GIB
-    l2_bytes: float = 512 * GIB
+    l2_bytes: float = 384 * GIB
     l0_limit_bytes: float | None = 20 * GIB
     l1_limit_bytes: float | None = 96 * GIB
     l2_limit_bytes: float | None = 2048 * GIB
@@ -122,8 +123,9 @@ class TestbedConfig:
     l1_watermark_ratio: float = 0.8
     l1_eviction_ratio: float = 0.2
     """Share of the resident chunks that one eviction round drops."""
-    l1_retain_loads: bool = False
-    """Keep what L2 handed up in L1; by default it is dropped right after the read, as LMCache does."""
+    l1_retain_loads: bool = True
+    """Keep what L2 handed up in L1 (LMCache's prefetch policy `retain`). LMCache's own default drops it right
+    after the read, which leaves an L1 over a shared pool next to useless whatever its size."""
     store_batch_chunks: int = 8
     """Chunks an engine stores at once (one step of chunked prefill); a batch is kept whole or refused."""
     tier_split: bool = True
@@ -182,6 +184,7 @@ class TestbedConfig:
 
 _RULES: tuple[tuple[str, str, Callable[[TestbedConfig], bool]], ...] = (
     ("replicas", "at least 1", lambda c: c.replicas >= 1),
+    ("routing", f"one of {', '.join(ROUTERS)}", lambda c: c.routing in ROUTERS),
     ("block_tokens", "at least 1", lambda c: c.block_tokens >= 1),
     ("bytes_per_token", "at least 1", lambda c: c.bytes_per_token >= 1),
     ("slots", "at least 1", lambda c: c.slots >= 1),

@@ -14,14 +14,12 @@ from tierscope.domain.tiers import Tier
 from tierscope.domain.trace import Trace
 from tierscope.testbed.clock import VirtualClock
 from tierscope.testbed.config import Faults, TestbedConfig
+from tierscope.testbed.model.fleet import DRAIN_SECONDS
 from tierscope.testbed.running import Running
 from tierscope.testbed.sites import CURVINE, lmcache_site, vllm_site
 from tierscope.testbed.workload.mixed import MixedWorkload
 from tierscope.testbed.workload.replay import TraceWorkload
 from tierscope.testbed.workload.request import Workload
-
-DRAIN_SECONDS = 30.0
-"""Virtual seconds left before the present for the last requests of a bounded run to end."""
 
 
 @dataclass(frozen=True, slots=True)

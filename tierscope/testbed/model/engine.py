@@ -72,6 +72,11 @@ class Engine:
             self._schedule.at(leaves_seconds, partial(self._abort, task))
         self._admit()
 
+    def hang_up(self) -> None:
+        """Let every client go away at once."""
+        for task in [*self._waiting, *self._running]:
+            self._abort(task)
+
     def stop(self) -> list[Request]:
         """Forget everything at once, as a dying process does; returns the requests it took along."""
         lost = [*self._running, *self._waiting]

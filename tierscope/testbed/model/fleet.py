@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tierscope.domain.errors import BadInput
 from tierscope.testbed.config import TestbedConfig
 from tierscope.testbed.model.engine import Engine
 from tierscope.testbed.model.l1 import Cache
@@ -16,6 +15,9 @@ from tierscope.testbed.model.task import Observer
 from tierscope.testbed.routers import ROUTERS
 from tierscope.testbed.workload.hashes import mix
 from tierscope.testbed.workload.request import Request, Workload
+
+DRAIN_SECONDS = 30.0
+"""Virtual seconds after the last arrival of a bounded run; who waits longer for an answer hangs up."""
 
 
 class Fleet:
@@ -32,12 +34,6 @@ class Fleet:
         observe: Callable[[int], Observer],
         restarted: Callable[[int], None] = lambda _: None,
     ) -> None:
-        if config.routing not in ROUTERS:
-            raise BadInput(
-                f"the testbed has no router {config.routing}",
-                where="TestbedConfig.routing",
-                fix=f"use one of {', '.join(ROUTERS)}",
-            )
         self.schedule = Schedule()
         self.requests = 0
         self.refused_requests = 0
@@ -59,6 +55,8 @@ class Fleet:
         caches = [self._new_cache() for _ in range(config.replicas)]
         self.engines = [self._new_engine(index, cache, life=0) for index, cache in enumerate(caches)]
         self._lives = [0] * config.replicas
+        if config.duration_seconds is not None:
+            self.schedule.at(config.duration_seconds + DRAIN_SECONDS, self._hang_up)
         for restart in config.faults.restarts:
             self.schedule.at(restart.at_seconds, partial(self.restart, restart.replica))
         self._await_arrival()
@@ -85,6 +83,10 @@ class Fleet:
         self._restarted(replica)
         for request in lost:
             self._settle(request, self.schedule.now_seconds)
+
+    def _hang_up(self) -> None:
+        for engine in self.engines:
+            engine.hang_up()
 
     def _await_arrival(self) -> None:
         request = self._workload.next_arrival()

@@ -18,9 +18,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A block whose content is gone because its memory was given to another."""
+    """Blocks whose content is gone because their memory was given to others, in that order."""
 
-    block_hash: int
+    hashes: Sequence[int]
 
 
 BlockChange = Stored | Removed
@@ -76,8 +76,7 @@ class BlockPool:
             if not references[block]:
                 del free[block]
             references[block] += 1
-        pinned.extend(self._blank() for _ in range(new))
-        return pinned
+        return pinned + self._blanks(new)
 
     def seal(
         self, blocks: Sequence[int], hashes: Sequence[int], parent: int | None, salt: str | None = None
@@ -99,21 +98,28 @@ class BlockPool:
             if not references[block]:
                 free[block] = None
 
-    def _blank(self) -> int:
-        block, _ = self._free.popitem(last=False)
-        value = self._hash[block]
-        if value != _NO_HASH:
-            self._hash[block] = _NO_HASH
-            self._forget(block, value)
-            self.changes.append(Removed(value))
-        self._references[block] = 1
-        return block
+    def _blanks(self, count: int) -> list[int]:
+        """Give out the blocks that were free longest; what they held can no longer be hit."""
+        free, hash_of, holder, twins = self._free, self._hash, self._holder, self._twins
+        blocks = [free.popitem(last=False)[0] for _ in range(count)]
+        removed: list[int] = []
+        for block in blocks:
+            self._references[block] = 1
+            value = hash_of[block]
+            if value == _NO_HASH:
+                continue
+            hash_of[block] = _NO_HASH
+            removed.append(value)
+            if value in twins:
+                self._forget_twin(block, value)
+            else:
+                del holder[value]
+        if removed:
+            self.changes.append(Removed(removed))
+        return blocks
 
-    def _forget(self, block: int, value: int) -> None:
-        twins = self._twins.get(value)
-        if twins is None:
-            del self._holder[value]
-            return
+    def _forget_twin(self, block: int, value: int) -> None:
+        twins = self._twins[value]
         if self._holder[value] == block:
             self._holder[value] = twins.pop(0)
         else:

@@ -37,10 +37,12 @@ class EventEncoder:
 
     def encode(self, changes: Iterable[BlockChange], at_unix_seconds: float) -> bytes:
         """Return one batch: [time, events, data-parallel rank]."""
-        events = [
-            self._stored(change) if isinstance(change, Stored) else _BlockRemoved((change.block_hash,))
-            for change in changes
-        ]
+        events: list[_BlockStored | _BlockRemoved] = []
+        for change in changes:
+            if isinstance(change, Stored):
+                events.append(self._stored(change))
+            else:
+                events += [_BlockRemoved((value,)) for value in change.hashes]
         return self._encoder.encode((at_unix_seconds, events, 0))
 
     def _stored(self, change: Stored) -> _BlockStored:
