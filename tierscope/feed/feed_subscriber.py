@@ -79,6 +79,11 @@ class FeedSubscriber:
         return self._stream.patience_seconds
 
     @property
+    def connected(self) -> bool:
+        """Whether the exporter is at the other end, as of the last `receive`."""
+        return self._stream.connected
+
+    @property
     def counters(self) -> StreamCounters:
         """What became of the feed's batches so far; `received` ones were understood and handed on."""
         counters = self._stream.counters
