@@ -149,7 +149,7 @@ class TestbedConfig:
     """How far back an unbounded run starts."""
     step_seconds: float = 1.0
     """Virtual seconds of an engine's events and records that go into one batch."""
-    ring_batches: int = 20_000
+    ring_batches: int = 4_000
     """Batches a stream can replay."""
     faults: Faults = field(default_factory=Faults)
 

@@ -50,7 +50,7 @@ class EventEncoder:
         size = self._block_tokens
         token_ids: list[int] = []
         for value in hashes:
-            token_ids += [value & 0x7FFF] * size
+            token_ids += [value & 0x7F] * size
         keys: list[list[str] | None] = [None] * len(hashes)
         if change.salt is not None:
             keys[0] = [change.salt]

@@ -45,7 +45,9 @@ class PageServer:
         return f"http://127.0.0.1:{self._servers[name].server_address[1]}"
 
     def close(self) -> None:
-        """Stop accepting, let hung answers go, and wait for every thread."""
+        """Stop accepting, let hung answers go, and wait for every thread. Again: nothing."""
+        if self._closing.is_set():
+            return
         self._closing.set()
         self._wake.send(b"x")
         self._thread.join()

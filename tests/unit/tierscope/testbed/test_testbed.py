@@ -220,3 +220,46 @@ def test_a_restarted_engine_counts_from_zero():
             assert after[0][0] == 0
             assert after[0][1][0]["t"] == "hello"
         assert testbed.sent().prompt > counter(page(engine.metrics_url), "vllm:prompt_tokens_total")
+
+
+def test_a_run_without_end_catches_up_and_goes_on_live():
+    """Virtual time reaches the present, stays with it, and never passes it."""
+    config = TestbedConfig(replicas=1, duration_seconds=None, history_seconds=120.0, speed=2000.0)
+    with Testbed(config) as testbed:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while testbed.progress().virtual_unix_seconds < time.time() - 2 * config.step_seconds:
+            assert time.monotonic() < deadline
+        reached = testbed.progress()
+        while testbed.progress().virtual_unix_seconds == reached.virtual_unix_seconds:
+            assert time.monotonic() < deadline
+
+        assert testbed.progress().virtual_unix_seconds <= time.time()
+        assert testbed.progress().share is None
+        assert not testbed.finished
+
+
+def test_a_model_that_fails_says_so_to_whoever_asks(monkeypatch):
+    """An error in the model's thread is not silence: waiting ends, and the next question raises it."""
+
+    def broken(self, seconds):
+        raise ArithmeticError("as planned")
+
+    monkeypatch.setattr("tierscope.testbed.model.fleet.Fleet.run_until", broken)
+    with Testbed(FAST) as testbed:
+        assert testbed.wait(PATIENCE_SECONDS)
+
+        with pytest.raises(RuntimeError, match="model failed") as caught:
+            testbed.sent()
+
+    assert isinstance(caught.value.__cause__, ArithmeticError)
+
+
+def test_a_run_that_cannot_keep_up_ends_all_the_same():
+    """Clients still waiting half a virtual minute after the last arrival hang up; the sums stay exact."""
+    config = TestbedConfig(replicas=1, duration_seconds=120.0, speed=2000.0, slots=1, l0_bytes=0.75 * 2**30)
+    with Testbed(config) as testbed:
+        assert testbed.wait(PATIENCE_SECONDS)
+        text = page(testbed.settings().engines[0].metrics_url)
+
+        assert counter(text, "vllm:prompt_tokens_total") == testbed.sent().prompt
+        assert counter(text, "vllm:num_requests_waiting") == 0

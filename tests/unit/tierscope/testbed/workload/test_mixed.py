@@ -14,7 +14,7 @@ from tierscope.testbed.workload.mixed import MixedWorkload
 ANSWER_SECONDS = 3.0
 
 
-def workload(*, until=1800.0, mix=None, seed=1):
+def workload(*, until=900.0, mix=None, seed=1):
     return MixedWorkload(
         mix or Mix(), seed=seed, block_tokens=16, max_prompt_tokens=24_000, until_seconds=until
     )
@@ -127,7 +127,7 @@ def test_the_rate_is_what_was_asked_for(requests):
         starts[request.session.split("-")[0]].add(request.session)
 
     for kind, per_second in (("chat", 0.12), ("document", 0.5), ("unrelated", 0.3)):
-        expected = per_second * 1800
+        expected = per_second * 900
         assert abs(len(starts[kind]) - expected) < 4 * expected**0.5
 
 
