@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tierscope.analytics.chains import Chains
 
 Path = Sequence[int]
 
@@ -32,6 +36,18 @@ def request_depths(paths: Sequence[Path]) -> list[list[int | None]]:
         found.append(lru.depths(path))
         lru.touch(path)
     return found
+
+
+def request_depths_of(chains: Chains) -> Iterator[list[int | None]]:
+    """The same for whole traces: the list is an array of last touches, still one block at a time."""
+    last_touch = np.full(chains.n_ids, -1, dtype=np.int64)
+    now = 0
+    for start, end in zip(chains.offsets[:-1], chains.offsets[1:], strict=True):
+        path = chains.ids[start:end]
+        touches = last_touch[path]
+        yield [int(np.count_nonzero(last_touch > touch)) if touch >= 0 else None for touch in touches]
+        last_touch[path[::-1]] = np.arange(now, now + len(path))
+        now += len(path)
 
 
 def leading_hits(depths: Sequence[int | None], capacity: int) -> int:

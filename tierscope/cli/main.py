@@ -11,6 +11,7 @@ import sys
 import typer
 
 from tierscope.cli import dashboards
+from tierscope.cli.curve import curve
 from tierscope.cli.generate import generate
 from tierscope.cli.output import print_error
 from tierscope.domain.errors import TierscopeError
@@ -20,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.command()(curve)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")
 
