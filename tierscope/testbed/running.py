@@ -71,6 +71,7 @@ class Running:
             faults=faults,
         )
         self.pages = PageServer(sites.all(), faults=faults)
+        self._began_seconds = monotonic()
         self._thread = threading.Thread(target=self._run, name="testbed", daemon=True)
         self._thread.start()
 
@@ -85,6 +86,11 @@ class Running:
         with self._lock:
             self._raise_failure()
             return self.fleet.schedule.now_seconds, self.fleet.requests
+
+    def now_unix_seconds(self) -> float:
+        """Virtual unix time, as smooth as the wall's."""
+        wall_seconds = self._monotonic() - self._began_seconds
+        return self.epoch_unix_seconds + self._clock.virtual_seconds(wall_seconds)
 
     def restart(self, replica: int) -> None:
         """Restart an engine at the end of the running step."""
@@ -111,9 +117,8 @@ class Running:
         streams = [channel.stream for replica in self.replicas for channel in (replica.events, replica.hook)]
         for stream in streams:
             poller.register(stream.router, zmq.POLLIN)
-        began = self._monotonic()
         while not self._stopping.is_set():
-            wall_seconds = self._monotonic() - began
+            wall_seconds = self._monotonic() - self._began_seconds
             behind = self._advance(wall_seconds)
             for router, _ in poller.poll(0 if behind else TICK_MILLISECONDS):
                 next(stream for stream in streams if stream.router is router).serve_replay()

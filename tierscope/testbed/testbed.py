@@ -106,6 +106,10 @@ class Testbed:
         share = None if bound is None else 1.0 if running.finished.is_set() else min(now_seconds / bound, 1.0)
         return Progress(running.epoch_unix_seconds + now_seconds, requests, share)
 
+    def now_unix_seconds(self) -> float:
+        """Virtual unix time. As the clock of whoever reads this testbed, it puts readings among the records."""
+        return self._started().now_unix_seconds()
+
     def sent(self) -> TokenSplit:
         """Tokens by origin of first admissions that reached their first token, as the records sent say."""
         return self._started().sent()

@@ -133,6 +133,13 @@ def test_no_time_that_is_sent_is_in_the_future(finished):
     assert now - min(times) >= FAST.duration_seconds
 
 
+def test_its_clock_is_that_of_its_records(finished):
+    """Virtual time now is never before the last record and never after the wall's time."""
+    now = finished.now_unix_seconds()
+
+    assert finished.progress().virtual_unix_seconds <= now <= time.time()
+
+
 def test_the_pool_and_the_caches_answer_in_their_formats(finished):
     """The pages beside the engines' are there, and tell the sizes that were configured."""
     settings = finished.settings()
