@@ -107,7 +107,7 @@ class Testbed:
         return Progress(running.epoch_unix_seconds + now_seconds, requests, share)
 
     def now_unix_seconds(self) -> float:
-        """Virtual unix time. As the clock of whoever reads this testbed, it puts readings among the records."""
+        """Virtual unix time. As the clock of whoever reads the testbed, it puts readings among records."""
         return self._started().now_unix_seconds()
 
     def sent(self) -> TokenSplit:

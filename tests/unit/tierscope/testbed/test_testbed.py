@@ -100,6 +100,21 @@ def test_the_engines_pages_count_what_the_records_say(finished):
     }
 
 
+def test_a_page_never_shows_half_a_step():
+    """However often it is read while the engines run, a page's parts add up to its whole."""
+    with Testbed(TestbedConfig(replicas=1, duration_seconds=600.0, speed=600.0)) as testbed:
+        url = testbed.settings().engines[0].metrics_url
+        readings = []
+        while not testbed.finished:
+            text = page(url)
+            whole = counter(text, "vllm:prompt_tokens_total")
+            assert whole == counter(text, "vllm:prompt_tokens_by_source_total")
+            readings.append(whole)
+
+    assert readings == sorted(readings)
+    assert len(set(readings)) > 3
+
+
 def test_streams_are_numbered_from_zero_without_a_gap(finished):
     """Every stream's batches carry consecutive sequence numbers, the first one 0."""
     for engine in finished.settings().engines:
