@@ -1,0 +1,124 @@
+"""One open DuckDB file: cursors for many readers, transactions for one writer at a time."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from tierscope.domain.errors import StoreUnusable
+from tierscope.storage.failures import explained
+
+_CLOSE_WAIT_SECONDS = 30.0
+
+
+class Database:
+    """The file at `path`, shared by threads. Errors of DuckDB leave it as `StoreUnusable`.
+
+    Every use gets a cursor of its own, which DuckDB gives a snapshot of its own: readers neither block
+    the writer nor each other. Writers take turns. After an error that DuckDB calls fatal the file is
+    opened anew by the next use.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False, threads: int = 2) -> None:
+        self.path = path
+        self._read_only = read_only
+        self._threads = threads
+        self._idle = threading.Condition()
+        self._writing = threading.RLock()
+        self._in_use: set[duckdb.DuckDBPyConnection] = set()
+        self._closed = False
+        self._connection: duckdb.DuckDBPyConnection | None = self._connect()
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        # A configuration that no one else has makes a second opening in this process an error; DuckDB
+        # would hand out the same open file, and two writers would each think they are the only one.
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": self._threads,
+            "custom_user_agent": f"tierscope {uuid.uuid4()}",
+        }
+        try:
+            return duckdb.connect(str(self.path), read_only=self._read_only, config=config)
+        except duckdb.Error as error:
+            raise explained(error, self.path) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Lend a cursor for one read; raises `StoreUnusable` once the store is closed."""
+        cursor = self._borrow()
+        try:
+            yield cursor
+        except duckdb.Error as error:
+            raise self._failed(error) from error
+        finally:
+            self._give_back(cursor)
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Lend a cursor inside a transaction: committed at the end, rolled back on any error."""
+        with self._writing, self.reading() as cursor:
+            cursor.begin()
+            try:
+                yield cursor
+                cursor.commit()
+            except BaseException:
+                _roll_back(cursor)
+                raise
+
+    def checkpoint(self) -> None:
+        """Fold the write-ahead log into the file."""
+        with self._writing, self.reading() as cursor:
+            cursor.execute("CHECKPOINT")
+
+    def close(self) -> None:
+        """Let a running write end, stop what still reads, and close the file; closing twice is fine."""
+        with self._writing:
+            with self._idle:
+                self._closed = True
+            self._disconnect()
+
+    def _borrow(self) -> duckdb.DuckDBPyConnection:
+        with self._idle:
+            if self._closed:
+                raise StoreUnusable("the store is closed", where=str(self.path), fix="open it again")
+            if self._connection is None:
+                self._connection = self._connect()
+            cursor = self._connection.cursor()
+            self._in_use.add(cursor)
+            return cursor
+
+    def _give_back(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        cursor.close()
+        with self._idle:
+            self._in_use.discard(cursor)
+            self._idle.notify_all()
+
+    def _failed(self, error: duckdb.Error) -> StoreUnusable:
+        if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+            with self._idle:
+                self._connection = None
+        if self._closed:
+            return StoreUnusable("the store was closed meanwhile", where=str(self.path), fix="open it again")
+        return explained(error, self.path)
+
+    def _disconnect(self) -> None:
+        # A cursor keeps the file open and locked, so the file is free only when all are back.
+        with self._idle:
+            for cursor in self._in_use:
+                cursor.interrupt()
+            self._idle.wait_for(lambda: not self._in_use, timeout=_CLOSE_WAIT_SECONDS)
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    try:
+        cursor.rollback()
+    except duckdb.Error as error:  # a commit that failed has already ended its transaction
+        if "no transaction is active" not in str(error):
+            raise

@@ -1,0 +1,72 @@
+"""DuckDB's errors told as what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from tierscope.domain.errors import StoreUnusable
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What DuckDB's words mean: `sign` is searched in them, and its groups fill in `what`."""
+
+    sign: str
+    what: str
+    fix: str
+
+
+_ASIDE = "nothing was changed; move the file away, or restore a copy of it"
+
+_FAILURES = (
+    _Failure(
+        r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)",
+        "the store is in use by another process: PID {pid} ({program}) holds its lock",
+        "ask the running collector's API with --url instead of opening its file, or stop that process",
+    ),
+    _Failure(
+        "different configuration than existing connections",
+        "the store is already open in this process",
+        "use the store that is open, or close it first",
+    ),
+    _Failure(
+        "not a valid DuckDB database file",
+        "the file is not a DuckDB file, or its start is damaged",
+        _ASIDE,
+    ),
+    _Failure(
+        r"version number (?P<theirs>\d+), but we can only read versions? (?P<ours>[^.]+)",
+        "the file has DuckDB's file format {theirs}; this release reads {ours}",
+        "open it with the release that wrote it, or a later one; nothing was changed",
+    ),
+    _Failure(
+        "No space left on device|File too large|Disk quota exceeded",
+        "the disk is full; what was already stored is safe",
+        "free some space; a collector goes on by itself once there is room",
+    ),
+    _Failure(
+        "(?P<why>No such file or directory|Permission denied|Is a directory|read-only)",
+        "the store cannot be opened or written: {why}",
+        "name a file that can be written, in a folder that exists",
+    ),
+)
+
+
+def explained(error: duckdb.Error, path: Path) -> StoreUnusable:
+    """Turn what DuckDB says about the file at `path` into an error a person can act on."""
+    text = str(error)
+    for failure in _FAILURES:
+        if (match := re.search(failure.sign, text, re.DOTALL)) is not None:
+            return StoreUnusable(failure.what.format(**match.groupdict()), where=str(path), fix=failure.fix)
+    first_line = text.strip().partition("\n")[0]
+    if isinstance(error, duckdb.IOException | duckdb.FatalException | duckdb.InternalException):
+        return StoreUnusable(f"the store is damaged: {first_line}", where=str(path), fix=_ASIDE)
+    return StoreUnusable(
+        f"the store refused a statement: {first_line}",
+        where=str(path),
+        fix="report this with the release that wrote the file",
+    )

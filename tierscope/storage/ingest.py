@@ -1,0 +1,208 @@
+"""Writes what an append has planned: rows through Arrow, feed coverage and positions beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+
+from tierscope.domain.events import (
+    BlockEvent,
+    EngineTokens,
+    LedgerEntry,
+    SourceCoverage,
+    TierActivity,
+    TierSample,
+)
+from tierscope.domain.requests import RequestRecord
+from tierscope.storage import rows
+from tierscope.storage.chains import ChainEncoder, Delta
+from tierscope.storage.intake import FeedState, Plan, Run
+from tierscope.storage.rows import UNSTORABLE, Row, arrow_table
+from tierscope.storage.schema import (
+    BLOCK_EVENTS,
+    COVERAGE,
+    ENGINE_TOKENS,
+    FEED_POSITIONS,
+    REQUESTS,
+    TIER_ACTIVITY,
+    TIER_SAMPLES,
+    Table,
+)
+
+Found = Sequence[tuple[int, LedgerEntry]]
+"""Ledger entries, each with the number of the feed that brought it."""
+
+
+def _whole_request_row(record: RequestRecord, feed: int) -> Row:
+    return rows.request_row(record, feed, rows.request_id(record), Delta(None, 0, record.block_hashes))
+
+
+_KINDS: Mapping[type, tuple[Table, Callable[..., Row]]] = {
+    RequestRecord: (REQUESTS, _whole_request_row),
+    BlockEvent: (BLOCK_EVENTS, rows.block_event_row),
+    TierSample: (TIER_SAMPLES, rows.tier_sample_row),
+    TierActivity: (TIER_ACTIVITY, rows.tier_activity_row),
+    EngineTokens: (ENGINE_TOKENS, rows.engine_tokens_row),
+    SourceCoverage: (COVERAGE, rows.coverage_row),
+}
+
+_NEW_EVENTS = f"""
+INSERT INTO {BLOCK_EVENTS.name} FROM incoming ANTI JOIN (
+  SELECT id, feed FROM {BLOCK_EVENTS.name} WHERE at_unix_seconds BETWEEN ? AND ?
+) AS known ON known.id = incoming.id AND known.feed <> incoming.feed
+"""
+"""An exporter that restarts reads its sources from their start: what an earlier run told is not new."""
+
+_FEED_COVERAGE = f"""
+MERGE INTO {COVERAGE.name} AS stored USING incoming
+ON stored.kind = incoming.kind AND stored.feed = incoming.feed AND stored.missing = 0
+  AND floor(stored.since_unix_seconds / 60) = floor(incoming.since_unix_seconds / 60)
+WHEN MATCHED THEN UPDATE SET
+  received = stored.received + incoming.received,
+  since_unix_seconds = least(stored.since_unix_seconds, incoming.since_unix_seconds),
+  at_unix_seconds = greatest(stored.at_unix_seconds, incoming.at_unix_seconds),
+  first_sequence = least(stored.first_sequence, incoming.first_sequence),
+  last_sequence = greatest(stored.last_sequence, incoming.last_sequence)
+WHEN NOT MATCHED THEN INSERT
+"""
+
+_POSITIONS = f"""
+MERGE INTO {FEED_POSITIONS.name} AS stored USING incoming ON stored.feed = incoming.feed
+WHEN MATCHED THEN UPDATE SET sequence = incoming.sequence, at_unix_seconds = incoming.at_unix_seconds
+WHEN NOT MATCHED THEN INSERT
+"""
+
+
+@dataclass(slots=True)
+class Appended:
+    """What an append did: rows by table, batches that were there already, entries it had to refuse.
+
+    `refused` counts entries by feed number; `first_refusal` says which the first one was and why.
+    """
+
+    rows: Counter[str] = field(default_factory=Counter)
+    repeated_batches: int = 0
+    refused: int = 0
+    first_refusal: str | None = None
+
+
+def write(cursor: duckdb.DuckDBPyConnection, plan: Plan, encoder: ChainEncoder) -> Appended:
+    """Write a plan inside the caller's transaction. If that is rolled back, the encoder must forget."""
+    found = [(feed, entry) for feed, batch in plan.batches for entry in batch.entries]
+    appended = Appended(repeated_batches=plan.repeated_batches)
+    try:
+        _write_entries(cursor, found, encoder, appended.rows)
+    except UNSTORABLE:
+        encoder.forget()
+        appended.rows.clear()
+        storable = _storable(found, appended)
+        _write_entries(cursor, storable, encoder, appended.rows)
+    _write_feeds(cursor, plan, appended.rows)
+    return appended
+
+
+def _write_entries(
+    cursor: duckdb.DuckDBPyConnection, found: Found, encoder: ChainEncoder, counts: Counter[str]
+) -> None:
+    # All rows are made before the first is inserted: what cannot be stored shows up while nothing is.
+    requests = _request_rows(cursor, found, encoder)
+    tables = [(REQUESTS, arrow_table(REQUESTS, requests))] if requests else []
+    for kind, (table, row) in _KINDS.items():
+        if kind is RequestRecord:
+            continue
+        made = [row(entry, feed) for feed, entry in found if type(entry) is kind]
+        if made:
+            tables.append((table, arrow_table(table, made)))
+    for table, incoming in tables:
+        if table is BLOCK_EVENTS:
+            times = incoming.column("at_unix_seconds").to_numpy()
+            statement, values = _NEW_EVENTS, [float(times.min()), float(times.max())]
+        else:
+            statement, values = f"INSERT INTO {table.name} FROM incoming", []
+        counts[table.name] += _execute(cursor, incoming, statement, values)
+
+
+def _request_rows(cursor: duckdb.DuckDBPyConnection, found: Found, encoder: ChainEncoder) -> list[Row]:
+    """Rows of the admissions that the store does not have, in delta form."""
+    named: dict[int, tuple[int, RequestRecord]] = {}
+    for feed, entry in found:
+        if isinstance(entry, RequestRecord):
+            named.setdefault(rows.request_id(entry), (feed, entry))
+    known = _known_requests(cursor, named)
+    return [
+        rows.request_row(
+            record, feed, identity, encoder.encode(rows.partition_of(record), identity, record.block_hashes)
+        )
+        for identity, (feed, record) in named.items()
+        if identity not in known
+    ]
+
+
+def _known_requests(
+    cursor: duckdb.DuckDBPyConnection, named: Mapping[int, tuple[int, RequestRecord]]
+) -> set[int]:
+    if not named:
+        return set()
+    hours = [rows.partition_of(record).hour for _, record in named.values()]
+    incoming = arrow_table(_IDS, [(identity,) for identity in named])
+    cursor.register("incoming", incoming)
+    known = cursor.execute(
+        f"SELECT id FROM {REQUESTS.name} SEMI JOIN incoming USING (id) WHERE hour BETWEEN ? AND ?",
+        [min(hours), max(hours)],
+    ).fetchall()
+    cursor.unregister("incoming")
+    return {identity for (identity,) in known}
+
+
+_IDS = Table("incoming", "Row ids to look up.", REQUESTS.columns[:1])
+
+
+def _storable(found: Found, appended: Appended) -> Found:
+    """The entries that fit their tables; the others are counted and the first one is named."""
+    kept = []
+    for feed, entry in found:
+        try:
+            table, row = _KINDS[type(entry)]
+            arrow_table(table, [row(entry, feed)])
+        except (KeyError, *UNSTORABLE) as error:
+            appended.refused += 1
+            appended.first_refusal = appended.first_refusal or f"{_name(entry)}: {error}"
+        else:
+            kept.append((feed, entry))
+    return kept
+
+
+def _name(entry: LedgerEntry) -> str:
+    owner = getattr(entry, "request_id", None) or getattr(entry, "holder", None) or ""
+    return f"{type(entry).__name__} {owner}".strip()
+
+
+def _write_feeds(cursor: duckdb.DuckDBPyConnection, plan: Plan, counts: Counter[str]) -> None:
+    received = [rows.coverage_row(heard, feed) for (feed, _), heard in plan.received.items()]
+    gaps = [rows.coverage_row(lost, feed) for feed, lost in plan.gaps]
+    positions = [_position_row(run, state) for run, state in plan.states.items()]
+    if received:
+        counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, received), _FEED_COVERAGE)
+    if gaps:
+        statement = f"INSERT INTO {COVERAGE.name} FROM incoming"
+        counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, gaps), statement)
+    if positions:
+        _execute(cursor, arrow_table(FEED_POSITIONS, positions), _POSITIONS)
+
+
+def _position_row(run: Run, state: FeedState) -> Row:
+    exporter, incarnation = run
+    return state.feed, exporter, incarnation, state.sequence, state.at_unix_seconds
+
+
+def _execute(
+    cursor: duckdb.DuckDBPyConnection, incoming: object, statement: str, values: Sequence[float] = ()
+) -> int:
+    """Run a statement over the Arrow table `incoming`; return how many rows it wrote."""
+    cursor.register("incoming", incoming)
+    written = cursor.execute(statement, list(values)).fetchone()
+    cursor.unregister("incoming")
+    return int(written[0]) if written else 0

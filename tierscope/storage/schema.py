@@ -1,0 +1,267 @@
+"""The tables of the event store: the one place their columns are named, typed and explained.
+
+DDL, Arrow schemas and docs/reference/store.md are made from these rows. People write SQL against the
+names: a release may add tables and columns, never rename one; any change raises `VERSION`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+VERSION = 1
+"""Version of the store's tables; a file that says more than this was written by a newer release."""
+
+ARROW_TYPES = {
+    "BIGINT": pa.int64(),
+    "BOOLEAN": pa.bool_(),
+    "DOUBLE": pa.float64(),
+    "INTEGER": pa.int32(),
+    "UBIGINT": pa.uint64(),
+    "UBIGINT[]": pa.list_(pa.uint64()),
+    "UINTEGER": pa.uint32(),
+    "VARCHAR": pa.string(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its SQL type, what it holds and in which unit, and what NULL means (None: never NULL)."""
+
+    name: str
+    sql_type: str
+    doc: str
+    null_means: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: what a row is, and its columns in order."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+
+    def ddl(self) -> str:
+        """The statement that creates the table."""
+        lines = (
+            f"  {column.name} {column.sql_type}{' NOT NULL' if column.null_means is None else ''}"
+            for column in self.columns
+        )
+        return f"CREATE TABLE {self.name} (\n" + ",\n".join(lines) + "\n)"
+
+    def arrow_schema(self) -> pa.Schema:
+        """The same columns as Arrow types, for batched inserts."""
+        return pa.schema([(column.name, ARROW_TYPES[column.sql_type]) for column in self.columns])
+
+
+_NOT_SAID = "the source does not say"
+_FEED = Column("feed", "UINTEGER", "The feed that brought the row; see `feed_positions`.")
+_ENDPOINT = (
+    Column("namespace", "VARCHAR", "Namespace of the endpoint."),
+    Column("endpoint", "VARCHAR", "Name of the endpoint."),
+)
+_ENGINE = (
+    *_ENDPOINT,
+    Column("replica", "VARCHAR", "The replica (pod) of the engine."),
+    Column("rank", "INTEGER", "Data-parallel rank of the engine in its replica."),
+    Column("model", "VARCHAR", "The served model's name."),
+)
+_HOLDER = (
+    Column("tier", "VARCHAR", "`l0`, `l1` or `l2`."),
+    Column(
+        "holder", "VARCHAR", "Who holds the blocks: an engine for L0, a cache server for L1, a pool for L2."
+    ),
+)
+_SINCE = Column("since_unix_seconds", "DOUBLE", "Start of the interval the row sums up.")
+_AT = Column("at_unix_seconds", "DOUBLE", "End of the interval the row sums up.")
+_SPLIT = (
+    Column("prompt_tokens", "BIGINT", "Tokens of the prompt; always the sum of the five below."),
+    Column("l0_tokens", "BIGINT", "Prompt tokens served by the GPU prefix cache."),
+    Column("l1_tokens", "BIGINT", "Prompt tokens beyond L0 loaded from host memory."),
+    Column("l2_tokens", "BIGINT", "Prompt tokens beyond L0 loaded from the shared pool."),
+    Column("external_tokens", "BIGINT", "Prompt tokens loaded through a connector from a tier nothing told."),
+    Column("computed_tokens", "BIGINT", "Prompt tokens whose KV values were computed."),
+)
+
+REQUESTS = Table(
+    "requests",
+    "One admission of one request into one engine. Token sums are over `status = 'served'` (first "
+    "admission, first token reached). The chain of block hashes is in delta form: the first "
+    "`common_blocks` blocks are those of row `parent_id`, then come `new_hashes`. A parent always lies in "
+    "the same `hour` of the same engine; `block_accesses` puts chains together again.",
+    (
+        Column("id", "UBIGINT", "Row id: 64 bits made of engine, request id, attempt and arrival."),
+        _FEED,
+        Column("hour", "INTEGER", "Hour of the admission: `admitted_unix_seconds // 3600`."),
+        *_ENGINE,
+        Column("request_id", "VARCHAR", "The engine's request id."),
+        Column("attempt", "INTEGER", "0 for the first admission, then one more a preemption."),
+        Column("status", "VARCHAR", "`served`, `aborted`, `readmitted` or `unresolved`."),
+        Column("arrived_unix_seconds", "DOUBLE", "When the request reached the engine."),
+        Column(
+            "admitted_unix_seconds", "DOUBLE", "When its blocks were looked up: the time of its accesses."
+        ),
+        *_SPLIT,
+        Column(
+            "external_reason", "VARCHAR", "Why tokens are external and of no known tier.", "none are external"
+        ),
+        Column("queue_seconds", "DOUBLE", "Wait before the admission.", _NOT_SAID),
+        Column("load_seconds", "DOUBLE", "Wait for loads from lower tiers.", "no loads, or not reported"),
+        Column(
+            "ttft_seconds", "DOUBLE", "Arrival to first token.", "no first token, or the engine does not say"
+        ),
+        Column("session_hash", "UBIGINT", "Keyed hash of the session.", "no session is known"),
+        Column("salt_hash", "UBIGINT", "Keyed hash of the cache salt.", "no salt"),
+        Column("trace_id", "VARCHAR", "W3C trace id of the caller, hexadecimal.", "the caller sent none"),
+        Column("block_tokens", "INTEGER", "Tokens a block."),
+        Column("chunk_tokens", "INTEGER", "Tokens a chunk of the lower tiers.", _NOT_SAID),
+        Column("blocks", "INTEGER", "Full blocks of the prompt: the length of its chain."),
+        Column("parent_id", "UBIGINT", "The row whose chain this one starts with.", "the chain is whole"),
+        Column("common_blocks", "INTEGER", "Blocks shared with the start of the parent's chain."),
+        Column("new_hashes", "UBIGINT[]", "Hashes of the blocks after the common ones."),
+    ),
+)
+BLOCK_EVENTS = Table(
+    "block_events",
+    "Blocks stored in or evicted from a tier, together, at one time.",
+    (
+        Column("id", "UBIGINT", "Row id: 64 bits made of what happened, to whom and when."),
+        _FEED,
+        *_HOLDER,
+        Column("action", "VARCHAR", "`stored` or `evicted`."),
+        Column(
+            "reason",
+            "VARCHAR",
+            "Why blocks left: `capacity`, `clear`, `after_read`, `restart` or `unknown`.",
+            "they were stored",
+        ),
+        Column("at_unix_seconds", "DOUBLE", "When it happened, by the holder's clock."),
+        Column("block_tokens", "INTEGER", "Tokens a block.", _NOT_SAID),
+        Column("parent_hash", "UBIGINT", "The block before the first one.", "a root, or not said"),
+        Column("blocks", "INTEGER", "How many blocks."),
+        Column("block_hashes", "UBIGINT[]", "The blocks, in prefix order where stored."),
+    ),
+)
+TIER_SAMPLES = Table(
+    "tier_samples",
+    "One reading of how full a tier is. Each exporter that reads a shared tier writes its own rows.",
+    (
+        _FEED,
+        *_HOLDER,
+        Column("at_unix_seconds", "DOUBLE", "When it was read."),
+        Column("capacity_bytes", "DOUBLE", "Size in bytes.", _NOT_SAID),
+        Column("used_bytes", "DOUBLE", "Bytes that hold blocks.", _NOT_SAID),
+        Column("pinned_bytes", "DOUBLE", "Bytes that cannot be evicted now.", _NOT_SAID),
+        Column("capacity_blocks", "BIGINT", "Size in blocks of `block_tokens`.", _NOT_SAID),
+        Column("used_blocks", "BIGINT", "Blocks of `block_tokens` held.", _NOT_SAID),
+        Column("block_tokens", "INTEGER", "Tokens a block (a chunk in L1 and L2).", _NOT_SAID),
+    ),
+)
+TIER_ACTIVITY = Table(
+    "tier_activity",
+    "What a cache server's counters grew by in an interval; resets are bridged. Each exporter that reads a "
+    "shared tier writes its own rows: sum over one `feed`.",
+    (
+        _FEED,
+        *_HOLDER,
+        _SINCE,
+        _AT,
+        Column("lookup_hit_tokens", "BIGINT", "Tokens looked up and found.", _NOT_SAID),
+        Column("lookup_miss_tokens", "BIGINT", "Tokens looked up and not found.", _NOT_SAID),
+        Column("stored_blocks", "BIGINT", "Blocks (chunks) stored.", _NOT_SAID),
+        Column("evicted_blocks", "BIGINT", "Blocks (chunks) evicted.", _NOT_SAID),
+        Column("failed_blocks", "BIGINT", "Blocks (chunks) it could not take.", _NOT_SAID),
+    ),
+)
+ENGINE_TOKENS = Table(
+    "engine_tokens",
+    "What an engine's own prompt counters grew by in an interval; resets are bridged.",
+    (_FEED, *_ENGINE, _SINCE, _AT, *_SPLIT),
+)
+COVERAGE = Table(
+    "coverage",
+    "How much of a source's stream was received in an interval, in units of that stream. Rows of kind "
+    "`feed` are the collector's own: batches from an exporter, at most one row a minute and one a gap.",
+    (
+        _FEED,
+        Column("kind", "VARCHAR", "What the source speaks, e.g. `vllm_hook`, `feed`."),
+        Column("owner", "VARCHAR", "Whose source it is: an engine, a server, a pool or an exporter."),
+        Column("incarnation", "BIGINT", "Changes when the source restarts."),
+        _SINCE,
+        _AT,
+        Column("received", "BIGINT", "Units received and understood."),
+        Column("missing", "BIGINT", "Units known to be lost."),
+        Column("undecodable", "BIGINT", "Units received and not understood."),
+        Column("restarts", "BIGINT", "Restarts of the source seen in the interval."),
+        Column("first_sequence", "BIGINT", "First sequence number of the row.", "nothing came"),
+        Column("last_sequence", "BIGINT", "Last sequence number of the row.", "nothing came"),
+        Column("stale", "BOOLEAN", "Whether state derived from the source is unknown until a clear."),
+    ),
+)
+DEPLOYMENTS = Table(
+    "deployments",
+    "The configuration of an endpoint, from when it was first seen in force until its next row.",
+    (
+        *_ENDPOINT,
+        _SINCE,
+        Column("model", "VARCHAR", "The served model's name."),
+        Column("replicas", "INTEGER", "Number of replicas."),
+        Column("routing", "VARCHAR", "Routing policy, as the router names it."),
+        Column("bytes_per_token", "DOUBLE", "KV bytes a token.", "not configured"),
+        Column("objective_kind", "VARCHAR", "What sizing aims at."),
+        Column("objective_target", "DOUBLE", "The aim, a ratio from 0 to 1."),
+        *(
+            Column(f"{tier}_{what}_bytes", "DOUBLE", doc, "not configured")
+            for tier in ("l0", "l1", "l2")
+            for what, doc in (
+                ("capacity", f"Configured size of one holder's {tier.upper()}."),
+                ("limit", f"The most one holder's {tier.upper()} may be given."),
+            )
+        ),
+    ),
+)
+RECOMMENDATIONS = Table(
+    "recommendations",
+    "Advice on an endpoint: the latest one of each status in each hour.",
+    (
+        *_ENDPOINT,
+        Column("at_unix_seconds", "DOUBLE", "When it was computed."),
+        Column("status", "VARCHAR", "`recommend`, `no_change` or `insufficient_evidence`."),
+        Column("document", "VARCHAR", "The whole recommendation, JSON."),
+    ),
+)
+FEED_POSITIONS = Table(
+    "feed_positions",
+    "One run of one exporter and its last batch in the store, committed together with the batch's rows.",
+    (
+        Column("feed", "UINTEGER", "Number of the run; runs are numbered as they are first seen."),
+        Column("exporter", "VARCHAR", "Name of the exporter."),
+        Column("incarnation", "BIGINT", "Drawn by the exporter when it started."),
+        Column("sequence", "BIGINT", "The last batch stored, or known to be lost."),
+        Column("at_unix_seconds", "DOUBLE", "When that batch was published.", "only a gap is known of it"),
+    ),
+)
+SCHEMA_VERSION = Table(
+    "schema_version",
+    "The versions of these tables this file has had; the highest is the one in force.",
+    (
+        Column("version", "INTEGER", "Version of the tables."),
+        Column("at_unix_seconds", "DOUBLE", "When the file came to this version."),
+    ),
+)
+
+TABLES: tuple[Table, ...] = (
+    REQUESTS,
+    BLOCK_EVENTS,
+    TIER_SAMPLES,
+    TIER_ACTIVITY,
+    ENGINE_TOKENS,
+    COVERAGE,
+    DEPLOYMENTS,
+    RECOMMENDATIONS,
+    FEED_POSITIONS,
+    SCHEMA_VERSION,
+)
+"""Every table, in the order of the reference page."""

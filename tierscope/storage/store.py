@@ -1,0 +1,144 @@
+"""The store as its owner sees it: append what feeds bring, keep advice, hand out readers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
+from tierscope.domain.deployment import Deployment
+from tierscope.storage.chains import ChainEncoder
+from tierscope.storage.database import Database
+from tierscope.storage.ingest import Appended, write
+from tierscope.storage.intake import FeedItem, FeedLog, FeedState
+from tierscope.storage.opening import open_to_write
+from tierscope.storage.reader import DuckDbReader
+from tierscope.storage.rows import arrow_table, deployment_row
+from tierscope.storage.schema import DEPLOYMENTS, FEED_POSITIONS
+
+
+class Store:
+    """The event store, owned by this process. Thread-safe; every failure is a `StoreUnusable`."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+        self._appending = threading.Lock()
+        self._encoder = ChainEncoder()
+        self._log = _stored_log(database)
+
+    @classmethod
+    def open(cls, path: str | Path, *, clock: Callable[[], float]) -> Store:
+        """Open or create the store's file as its only owner.
+
+        A file that is locked, damaged, newer than this release or no store at all raises
+        `StoreUnusable` and is left as it was.
+        """
+        database = open_to_write(Path(path).absolute(), clock)
+        try:
+            return cls(database, clock)
+        except BaseException:
+            database.close()
+            raise
+
+    @property
+    def path(self) -> Path:
+        """The store's file."""
+        return self._database.path
+
+    def append(self, items: FeedBatch | Sequence[FeedItem]) -> Appended:
+        """Commit batches and gaps, in order, with their feed positions, in one transaction.
+
+        Batches at or before the stored position of their run are dropped, as are admissions that an
+        earlier run of an exporter told. Entries that fit no table are refused, counted and named; the
+        rest of their batch is kept. On `StoreUnusable` nothing of `items` is stored: try again later.
+        """
+        with self._appending:
+            plan = self._log.plan([items] if isinstance(items, FeedBatch) else items, self._clock())
+            if not plan.states:
+                return Appended(repeated_batches=plan.repeated_batches)
+            try:
+                with self._database.transaction() as cursor:
+                    appended = write(cursor, plan, self._encoder)
+            except BaseException:
+                self._encoder.forget()
+                raise
+            self._log.commit(plan)
+            return appended
+
+    def record_gap(self, gap: FeedGap) -> Appended:
+        """Commit that these batches are lost for good, as coverage, and go on after them."""
+        return self.append([gap])
+
+    def position(self, exporter: str) -> FeedPosition | None:
+        """The last batch of the exporter that is stored or known to be lost; None before the first."""
+        with self._appending:
+            return self._log.position(exporter)
+
+    def record_deployment(self, deployment: Deployment) -> bool:
+        """Keep the configuration of an endpoint if it differs from the latest one; True if it did."""
+        row = deployment_row(deployment, self._clock())
+        with self._database.transaction() as cursor:
+            latest = cursor.execute(
+                f"SELECT * FROM {DEPLOYMENTS.name} WHERE namespace = ? AND endpoint = ? "
+                "ORDER BY since_unix_seconds DESC LIMIT 1",
+                [deployment.namespace, deployment.endpoint],
+            ).fetchone()
+            if latest is not None and latest[3:] == row[3:]:
+                return False
+            cursor.register("incoming", arrow_table(DEPLOYMENTS, [row]))
+            cursor.execute(f"INSERT INTO {DEPLOYMENTS.name} FROM incoming")
+            return True
+
+    def save_recommendation(
+        self, namespace: str, endpoint: str, *, status: str, document: bytes, at_unix_seconds: float
+    ) -> None:
+        """Keep a recommendation (JSON); of one hour and status only the latest stays."""
+        hour = at_unix_seconds // 3600 * 3600
+        with self._database.transaction() as cursor:
+            cursor.execute(
+                "DELETE FROM recommendations WHERE namespace = ? AND endpoint = ? AND status = ? "
+                "AND at_unix_seconds >= ? AND at_unix_seconds < ?",
+                [namespace, endpoint, status, hour, hour + 3600],
+            )
+            cursor.execute(
+                "INSERT INTO recommendations BY NAME SELECT ? AS namespace, ? AS endpoint, "
+                "? AS at_unix_seconds, ? AS status, ? AS document",
+                [namespace, endpoint, at_unix_seconds, status, document.decode()],
+            )
+
+    def reader(self) -> DuckDbReader:
+        """A reader of this store, for any thread, while the store is open."""
+        return DuckDbReader(self._database)
+
+    def size_bytes(self) -> int:
+        """Size on disk, the write-ahead log included."""
+        files = (self.path, self.path.with_name(f"{self.path.name}.wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def checkpoint(self) -> None:
+        """Fold the write-ahead log into the file."""
+        self._database.checkpoint()
+
+    def close(self) -> None:
+        """Finish the running write, stop readers, and leave one clean file. Closing twice is fine."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _stored_log(database: Database) -> FeedLog:
+    with database.reading() as cursor:
+        stored = cursor.execute(
+            f"SELECT exporter, incarnation, feed, sequence, at_unix_seconds FROM {FEED_POSITIONS.name}"
+        ).fetchall()
+    return FeedLog({(exporter, incarnation): FeedState(*state) for exporter, incarnation, *state in stored})

@@ -1,0 +1,138 @@
+"""A span of the requests table as arrays, chains put together again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tierscope.domain.errors import StoreUnusable
+from tierscope.domain.identity import EngineId
+from tierscope.domain.trace import Int64Array
+from tierscope.domain.window import RequestWindow, TimeSpan
+from tierscope.storage.assembly import DeltaRows, assembled
+
+# Deltas stay within their hour, so the hours of a span hold every parent of its rows.
+_HOURS = """
+SELECT
+  id, parent_id, common_blocks, blocks, new_hashes,
+  status = 'served' AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end AS wanted,
+  admitted_unix_seconds, replica, rank, coalesce(session_hash, 0) AS session,
+  prompt_tokens, l0_tokens, l1_tokens, l2_tokens, external_tokens, computed_tokens,
+  queue_seconds, load_seconds, ttft_seconds, block_tokens, chunk_tokens
+FROM requests
+WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
+"""
+_MOST_HOURS = 2**31 - 1
+
+
+def span_values(namespace: str, endpoint: str, span: TimeSpan) -> dict[str, object]:
+    """The values that queries over an endpoint's span are given."""
+    return {
+        "namespace": namespace,
+        "endpoint": endpoint,
+        "start": span.start_unix_seconds,
+        "end": span.end_unix_seconds,
+        "first_hour": _hour(span.start_unix_seconds),
+        "last_hour": _hour(span.end_unix_seconds),
+    }
+
+
+def _hour(unix_seconds: float) -> int:
+    return int(max(-_MOST_HOURS, min(_MOST_HOURS, unix_seconds // 3600)))
+
+
+def read_window(
+    cursor: duckdb.DuckDBPyConnection, namespace: str, endpoint: str, span: TimeSpan
+) -> RequestWindow:
+    """Return the endpoint's served first admissions of the span, oldest first.
+
+    A window has one block size: where it changed within the span, only requests of the size (and chunk
+    size) in force at its end are in it. Without any request both sizes are unknown: 0 and None.
+    """
+    table = cursor.execute(_HOURS, span_values(namespace, endpoint, span)).to_arrow_table()
+    wanted = np.flatnonzero(_array(table, "wanted"))
+    order = np.lexsort((_array(table, "id")[wanted], _array(table, "admitted_unix_seconds")[wanted]))
+    wanted = _of_one_size(table, wanted[order])
+    offsets, hashes = assembled(_delta_rows(table), wanted)
+    chosen = table.select(_PLAIN).take(pa.array(wanted))
+    engines, engine = _engines(chosen, namespace, endpoint)
+    block_tokens = _array(chosen, "block_tokens")
+    chunk_tokens = _array(chosen, "chunk_tokens")
+    return RequestWindow(
+        span=span,
+        engines=engines,
+        engine=engine,
+        block_tokens=int(block_tokens[-1]) if len(wanted) else 0,
+        chunk_tokens=int(chunk_tokens[-1]) if len(wanted) and not np.isnan(chunk_tokens[-1]) else None,
+        at_unix_seconds=_array(chosen, "admitted_unix_seconds"),
+        session=_array(chosen, "session"),
+        prompt=_array(chosen, "prompt_tokens"),
+        l0=_array(chosen, "l0_tokens"),
+        l1=_array(chosen, "l1_tokens"),
+        l2=_array(chosen, "l2_tokens"),
+        external=_array(chosen, "external_tokens"),
+        computed=_array(chosen, "computed_tokens"),
+        queue_seconds=_array(chosen, "queue_seconds"),
+        load_seconds=_array(chosen, "load_seconds"),
+        ttft_seconds=_array(chosen, "ttft_seconds"),
+        offsets=offsets,
+        block_hashes=hashes,
+    )
+
+
+_PLAIN = [
+    "admitted_unix_seconds", "replica", "rank", "session", "prompt_tokens", "l0_tokens", "l1_tokens",
+    "l2_tokens", "external_tokens", "computed_tokens", "queue_seconds", "load_seconds", "ttft_seconds",
+    "block_tokens", "chunk_tokens",
+]  # fmt: skip
+
+
+def _array(table: pa.Table, name: str) -> NDArray[Any]:
+    """A column as numpy; NULL becomes NaN (a column with NULLs must be one of numbers)."""
+    array: NDArray[Any] = table.column(name).to_numpy()
+    return array
+
+
+def _of_one_size(table: pa.Table, wanted: Int64Array) -> Int64Array:
+    if not len(wanted):
+        return wanted
+    sizes = np.stack([_array(table, name)[wanted].astype(float) for name in ("block_tokens", "chunk_tokens")])
+    same = np.nan_to_num(sizes) == np.nan_to_num(sizes[:, -1:])
+    chosen: Int64Array = wanted[same.all(axis=0)]
+    return chosen
+
+
+def _delta_rows(table: pa.Table) -> DeltaRows:
+    parents = table.column("parent_id")
+    parent = pc.fill_null(pc.index_in(parents, value_set=table.column("id")), -1)
+    lists = table.column("new_hashes").combine_chunks()
+    rows = DeltaRows(
+        parent=parent.to_numpy().astype(np.int64),
+        common=_array(table, "common_blocks").astype(np.int64),
+        blocks=_array(table, "blocks").astype(np.int64),
+        new_starts=lists.offsets.to_numpy()[:-1].astype(np.int64),
+        new_hashes=lists.values.to_numpy(),
+    )
+    orphans = np.flatnonzero((rows.common > 0) & (rows.parent < 0))
+    if len(orphans):
+        raise StoreUnusable(
+            f"the parent of request row {_array(table, 'id')[orphans[0]]} and of {len(orphans) - 1} others "
+            "is not in the store",
+            where="requests",
+            fix="delete whole hours only; restore these rows' hours from a copy, or delete them",
+        )
+    return rows
+
+
+def _engines(
+    chosen: pa.Table, namespace: str, endpoint: str
+) -> tuple[tuple[EngineId, ...], NDArray[np.int32]]:
+    names = list(zip(chosen.column("replica").to_pylist(), chosen.column("rank").to_pylist(), strict=True))
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    engines = tuple(EngineId(namespace, endpoint, replica, rank) for replica, rank in numbers)
+    return engines, np.fromiter((numbers[name] for name in names), dtype=np.int32, count=len(names))
