@@ -1,12 +1,13 @@
-"""Slow twins of our kernels: the textbook version of each, obviously right."""
+"""Slow twins of our kernels and queries: the textbook version of each, obviously right."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tierscope.analytics.chains import Chains
+from tierscope.domain.requests import RequestRecord
 
 Path = Sequence[int]
 
@@ -74,3 +75,35 @@ def hits_by_replaying_a_cache(paths: Sequence[Path], capacity: int) -> list[int]
         cache = [block for block in cache if block not in touched] + list(reversed(path))
         cache = cache[len(cache) - capacity :] if len(cache) > capacity else cache
     return hits
+
+
+def whole_chain(deltas: Mapping[int, tuple[int | None, int, Sequence[int]]], row_id: int) -> tuple[int, ...]:
+    """A row's chain from rows of (parent id, common blocks, new hashes) by row id."""
+    parent_id, common_blocks, new_hashes = deltas[row_id]
+    start = whole_chain(deltas, parent_id)[:common_blocks] if parent_id is not None else ()
+    return (*start, *new_hashes)
+
+
+def block_tiers(record: RequestRecord) -> Iterator[str]:
+    """The tier of each block: where its last token came from, tiers outward and computing last."""
+    split = record.tokens
+    origins = [name for name, tokens in split.as_dict().items() if name != "prompt" for _ in range(tokens)]
+    for block in range(len(record.block_hashes)):
+        yield origins[(block + 1) * record.block_tokens - 1]
+
+
+def block_reuse(
+    identified: Iterable[tuple[int, RequestRecord]],
+) -> list[tuple[float, int, int, int | None, str, float | None]]:
+    """(time, block, request, previous request, tier, interval) of each block of each served request."""
+    last: dict[tuple[str, str, str, int], tuple[float, int]] = {}
+    reuse = []
+    served = [(record.admitted_unix_seconds, row, record) for row, record in identified if record.counts]
+    for at, row, record in sorted(served, key=lambda found: found[:2]):
+        for block, tier in zip(record.block_hashes, block_tiers(record), strict=True):
+            key = (record.engine.namespace, record.engine.endpoint, record.model, block)
+            before = last.get(key)
+            interval = None if before is None else at - before[0]
+            reuse.append((at, block, row, None if before is None else before[1], tier, interval))
+            last[key] = (at, row)
+    return reuse

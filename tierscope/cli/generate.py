@@ -29,6 +29,7 @@ def generated_files() -> tuple[Generated, ...]:
     """Every generated file; a new one is a line here. What needs a heavy room imports it in here."""
     from tierscope.cli import reference
     from tierscope.cli.dashboards import dashboard_files
+    from tierscope.storage.reference import store_page
 
     return (
         *dashboard_files("dashboards/generated/"),
@@ -36,6 +37,7 @@ def generated_files() -> tuple[Generated, ...]:
         Generated("docs/reference/rules.md", reference.rules_page),
         Generated("docs/reference/settings.md", reference.settings_page),
         Generated("docs/reference/spans.md", reference.spans_page),
+        Generated("docs/reference/store.md", store_page),
     )
 
 

@@ -13,7 +13,8 @@ import duckdb
 from tierscope.domain.errors import StoreUnusable
 from tierscope.storage.failures import explained
 
-_CLOSE_WAIT_SECONDS = 30.0
+_CLOSE_WAIT_SECONDS = 0.05
+_CLOSE_WAITS = 600
 
 
 class Database:
@@ -69,10 +70,17 @@ class Database:
                 _roll_back(cursor)
                 raise
 
-    def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file."""
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead log into the file; False if a reader still needs the state before.
+
+        DuckDB tries again by itself as the log grows, and at closing.
+        """
         with self._writing, self.reading() as cursor:
-            cursor.execute("CHECKPOINT")
+            try:
+                cursor.execute("CHECKPOINT")
+            except duckdb.TransactionException:
+                return False
+            return True
 
     def close(self) -> None:
         """Let a running write end, stop what still reads, and close the file; closing twice is fine."""
@@ -106,11 +114,14 @@ class Database:
         return explained(error, self.path)
 
     def _disconnect(self) -> None:
-        # A cursor keeps the file open and locked, so the file is free only when all are back.
+        # A cursor keeps the file open and locked, so the file is free only when all are back. An
+        # interruption that comes between two statements is lost: it is repeated.
         with self._idle:
-            for cursor in self._in_use:
-                cursor.interrupt()
-            self._idle.wait_for(lambda: not self._in_use, timeout=_CLOSE_WAIT_SECONDS)
+            for _ in range(_CLOSE_WAITS):
+                for cursor in self._in_use:
+                    cursor.interrupt()
+                if self._idle.wait_for(lambda: not self._in_use, timeout=_CLOSE_WAIT_SECONDS):
+                    break
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

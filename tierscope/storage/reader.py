@@ -103,7 +103,8 @@ class DuckDbReader:
 
     def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
         """See `Reader`."""
-        return self._split(_ENGINE_TOTALS, span_values(namespace, endpoint, span))
+        values = [namespace, endpoint, span.start_unix_seconds, span.end_unix_seconds]
+        return self._split(_ENGINE_TOTALS, values)
 
     def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
         """See `Reader`."""
@@ -150,7 +151,7 @@ class DuckDbReader:
         with self._database.reading() as cursor:
             return {table.name: _count(cursor, table.name) for table in TABLES}
 
-    def _split(self, query: str, values: dict[str, object]) -> TokenSplit:
+    def _split(self, query: str, values: list[object] | dict[str, object]) -> TokenSplit:
         with self._database.reading() as cursor:
             row = cursor.execute(query, values).fetchone()
         return TokenSplit(*(row or (0,)))
@@ -177,8 +178,7 @@ WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND end
 """
 _ENGINE_TOTALS = f"""
 SELECT {_SUMS} FROM engine_tokens
-WHERE namespace = $namespace AND endpoint = $endpoint
-  AND at_unix_seconds >= $start AND at_unix_seconds < $end
+WHERE namespace = ? AND endpoint = ? AND at_unix_seconds >= ? AND at_unix_seconds < ?
 """
 # arg_max skips NULLs of its first argument: the latest value that was reported.
 _SAMPLES = """

@@ -19,7 +19,7 @@ from tierscope.domain.events import BlockEvent, EngineTokens, SourceCoverage, Ti
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.storage.chains import Delta, Partition
-from tierscope.storage.schema import Table
+from tierscope.storage.schema import MOST_UNIX_SECONDS, Table
 
 Row = tuple[object, ...]
 
@@ -63,7 +63,7 @@ def request_id(record: RequestRecord) -> int:
 
 def partition_of(record: RequestRecord) -> Partition:
     """The partition that the record's delta must stay in."""
-    return Partition(math.floor(record.admitted_unix_seconds / 3600), record.engine)
+    return Partition(math.floor(_time(record.admitted_unix_seconds) / 3600), record.engine)
 
 
 def request_row(record: RequestRecord, feed: int, identity: int, delta: Delta) -> Row:
@@ -196,7 +196,10 @@ def deployment_row(deployment: Deployment, since_unix_seconds: float) -> Row:
         deployment.model,
         deployment.replicas,
         deployment.routing.value,
+        deployment.tensor_parallel,
         deployment.bytes_per_token,
+        deployment.worker_memory_bytes,
+        deployment.l2_workers,
         deployment.objective.kind.value,
         deployment.objective.target,
         *chain.from_iterable(
@@ -206,8 +209,8 @@ def deployment_row(deployment: Deployment, since_unix_seconds: float) -> Row:
 
 
 def _time(unix_seconds: float) -> float:
-    if not math.isfinite(unix_seconds):
-        raise ValueError(f"{unix_seconds} is not a time")
+    if not abs(unix_seconds) <= MOST_UNIX_SECONDS:  # a NaN is not, either
+        raise ValueError(f"{unix_seconds} is no time in unix seconds")
     return unix_seconds
 
 

@@ -13,6 +13,9 @@ import pyarrow as pa
 VERSION = 1
 """Version of the store's tables; a file that says more than this was written by a newer release."""
 
+MOST_UNIX_SECONDS = 7e12
+"""The times we store lie between this and its negative, so that every `hour` fits an INTEGER."""
+
 ARROW_TYPES = {
     "BIGINT": pa.int64(),
     "BOOLEAN": pa.bool_(),
@@ -209,7 +212,10 @@ DEPLOYMENTS = Table(
         Column("model", "VARCHAR", "The served model's name."),
         Column("replicas", "INTEGER", "Number of replicas."),
         Column("routing", "VARCHAR", "Routing policy, as the router names it."),
+        Column("tensor_parallel", "INTEGER", "GPUs that share one replica's model."),
         Column("bytes_per_token", "DOUBLE", "KV bytes a token.", "not configured"),
+        Column("worker_memory_bytes", "DOUBLE", "Memory of one replica's container.", "not configured"),
+        Column("l2_workers", "INTEGER", "Workers the L2 pool is spread over.", "not configured"),
         Column("objective_kind", "VARCHAR", "What sizing aims at."),
         Column("objective_target", "DOUBLE", "The aim, a ratio from 0 to 1."),
         *(

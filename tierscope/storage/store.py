@@ -84,7 +84,7 @@ class Store:
         with self._database.transaction() as cursor:
             latest = cursor.execute(
                 f"SELECT * FROM {DEPLOYMENTS.name} WHERE namespace = ? AND endpoint = ? "
-                "ORDER BY since_unix_seconds DESC LIMIT 1",
+                "ORDER BY since_unix_seconds DESC, rowid DESC LIMIT 1",
                 [deployment.namespace, deployment.endpoint],
             ).fetchone()
             if latest is not None and latest[3:] == row[3:]:
@@ -119,9 +119,9 @@ class Store:
         files = (self.path, self.path.with_name(f"{self.path.name}.wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file."""
-        self._database.checkpoint()
+    def checkpoint(self) -> bool:
+        """Fold the write-ahead log into the file; False if a reader still needs the state before."""
+        return self._database.checkpoint()
 
     def close(self) -> None:
         """Finish the running write, stop readers, and leave one clean file. Closing twice is fine."""

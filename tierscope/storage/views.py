@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tierscope.storage.schema import Column
+from tierscope.storage.schema import MOST_UNIX_SECONDS, Column
 
-ALL_TIME = "-7e12, 7e12"
-"""Bounds that hold every time in unix seconds we can store; `hour` stays within an INTEGER."""
+_ALL_TIME = f"{-MOST_UNIX_SECONDS}, nextafter({MOST_UNIX_SECONDS}::DOUBLE, 'infinity'::DOUBLE)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class View:
             return (f"CREATE OR REPLACE VIEW {self.name} AS {self.query}",)
         return (
             f"CREATE OR REPLACE MACRO {self.name}(span_start, span_end) AS TABLE {self.query}",
-            f"CREATE OR REPLACE VIEW {self.name} AS FROM {self.name}({ALL_TIME})",
+            f"CREATE OR REPLACE VIEW {self.name} AS FROM {self.name}({_ALL_TIME})",
         )
 
 

@@ -1,0 +1,89 @@
+"""A process that is killed while it writes leaves what it acknowledged, and can be fed the rest."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ledgers import START, Ledger
+from tierscope.domain.window import TimeSpan
+from tierscope.storage.store import Store
+
+BATCHES = 150
+ALL_TIME = TimeSpan(0.0, 1e11)
+
+WRITER = """
+import sys
+from tests.ledgers import START, Ledger
+from tierscope.storage.store import Store
+
+path, seed, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+store = Store.open(path, clock=lambda: START)
+position = store.position("node-1")
+first = position.sequence + 1 if position else 0
+for batch in Ledger(seed).batches(batches)[max(0, first - 3):]:
+    store.append(batch)
+    print(batch.position.sequence, flush=True)
+"""
+
+
+def write_until_killed(path: Path, seed: int, acknowledgements: int, repository: Path) -> int | None:
+    """Write in another process, kill it after some acknowledgements; the last one it gave."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), str(seed), str(BATCHES)],
+        cwd=repository,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    last = None
+    with writer:
+        for count, line in enumerate(writer.stdout, start=1):
+            last = int(line)
+            if count >= acknowledgements:
+                writer.send_signal(signal.SIGKILL)
+    return last
+
+
+def contents(store: Store) -> dict[str, object]:
+    """Everything in the store but how chains are cut into deltas, which restarts may change."""
+    found: dict[str, object] = {"coverage": store.reader().coverage(ALL_TIME)}
+    with store._database.reading() as cursor:
+        for table, columns in {
+            "requests": "* EXCLUDE (parent_id, common_blocks, new_hashes)",
+            "block_accesses": "*",
+            "block_events": "*",
+            "tier_samples": "*",
+            "tier_activity": "*",
+            "engine_tokens": "*",
+            "feed_positions": "*",
+        }.items():
+            found[table] = cursor.execute(f"SELECT {columns} FROM {table} ORDER BY ALL").fetchall()
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_writers_leave_what_they_acknowledged(tmp_path, repository, seed):
+    """After kills at random moments and feeding the rest, every table is as after an orderly run."""
+    rng = random.Random(seed)
+    with Store.open(tmp_path / "orderly", clock=lambda: START) as orderly:
+        orderly.append(Ledger(seed).batches(BATCHES))
+        expected = contents(orderly)
+
+    path = tmp_path / "killed"
+    for _ in range(3):
+        acknowledged = write_until_killed(path, seed, rng.randrange(1, 40), repository)
+        with Store.open(path, clock=lambda: START) as store:
+            position = store.position("node-1")
+            assert acknowledged is not None
+            assert position.sequence >= acknowledged
+            written = store.reader().window("prod", "chat", ALL_TIME)
+            assert written.totals() == store.reader().totals("prod", "chat", ALL_TIME)
+    with Store.open(path, clock=lambda: START) as store:
+        store.append(Ledger(seed).batches(BATCHES))
+
+        assert contents(store) == expected

@@ -1,0 +1,145 @@
+"""The views say what a person would work out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.ledgers import START, Ledger, admission, batch
+from tests.naive import block_reuse, block_tiers
+from tierscope.domain.requests import RequestRecord, RequestStatus
+from tierscope.storage.rows import request_id
+from tierscope.storage.schema import TABLES
+from tierscope.storage.store import Store
+from tierscope.storage.views import VIEWS
+
+REUSE = "at_unix_seconds, block_hash, request, previous_request, tier, interval_seconds"
+
+
+@pytest.fixture(scope="module")
+def batches():
+    """Three hours and a half of a small deployment."""
+    return Ledger(seed=5).batches(210)
+
+
+@pytest.fixture(scope="module")
+def records(batches):
+    entries = (entry for one in batches for entry in one.entries)
+    return [(request_id(entry), entry) for entry in entries if isinstance(entry, RequestRecord)]
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory, batches):
+    """Return a function from SQL to the rows it gives over the ledger."""
+    with Store.open(tmp_path_factory.mktemp("views") / "s", clock=lambda: START) as store:
+        for start in range(0, len(batches), 15):
+            store.append(batches[start : start + 15])
+
+        def rows(sql: str) -> list[tuple[object, ...]]:
+            with store._database.reading() as cursor:
+                return cursor.execute(sql).fetchall()
+
+        yield rows
+
+
+def ordered(rows):
+    return sorted(rows, key=repr)
+
+
+def test_accesses_are_every_block_of_every_admission(ask, records):
+    """Chains put together in SQL are the chains that came in, each block with its place and tier."""
+    expected = [
+        (record.admitted_unix_seconds, row, position, block, tier)
+        for row, record in records
+        for position, (block, tier) in enumerate(zip(record.block_hashes, block_tiers(record), strict=True))
+    ]
+
+    found = ask("SELECT at_unix_seconds, request, position, block_hash, tier FROM block_accesses")
+
+    assert len(expected) > 1000
+    assert ordered(found) == ordered(expected)
+
+
+def test_reuse_agrees_with_remembering_the_last_use(ask, records):
+    """Previous request, interval and tier of every block are what a dictionary of last uses says."""
+    found = ask(f"SELECT {REUSE} FROM block_reuse")
+
+    assert ordered(found) == ordered(block_reuse(records))
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 600), (3_000, 8_000), (3_540, 3_600), (900, 900)])
+def test_a_span_reads_its_admissions_alone(ask, records, start, end):
+    """The macros of a span give what the whole history would give if it were that span."""
+    inside = [
+        (row, record)
+        for row, record in records
+        if START + start <= record.admitted_unix_seconds < START + end
+    ]
+    bounds = f"({START + start}, {START + end})"
+
+    assert ask(f"SELECT count(*) FROM block_accesses{bounds}") == [
+        (sum(len(record.block_hashes) for _, record in inside),)
+    ]
+    found = ask(f"SELECT {REUSE} FROM block_reuse{bounds}")
+    assert ordered(found) == ordered(block_reuse(inside))
+
+
+def test_tiers_by_the_minute_add_up(ask, records):
+    """Every minute's five tiers are its prompts, and all minutes are all served tokens."""
+    served = [record.tokens for _, record in records if record.counts]
+
+    minutes = ask(
+        "SELECT minute_unix_seconds, sum(tokens), any_value(prompt_tokens), sum(ratio), any_value(requests) "
+        "FROM tier_hits_per_minute GROUP BY minute_unix_seconds"
+    )
+
+    assert all(tokens == prompt and math.isclose(ratio, 1) for _, tokens, prompt, ratio, _ in minutes)
+    assert all(minute % 60 == 0 for minute, *_ in minutes)
+    assert sum(requests for *_, requests in minutes) == len(served)
+    assert ordered(ask("SELECT tier, sum(tokens) FROM tier_hits_per_minute GROUP BY tier")) == ordered(
+        (tier, sum(split.as_dict()[tier] for split in served))
+        for tier in ("l0", "l1", "l2", "external", "computed")
+    )
+
+
+def test_tiers_take_their_blocks_outward(tmp_path):
+    """A block that straddles two tiers belongs to the farther one, and to computing if any of it was."""
+    split = admission(range(6), shares=[24, 16, 20, 16])  # of 101 tokens; 16 a block
+    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+        store.append(batch(0, split))
+        with store._database.reading() as cursor:
+            tiers = cursor.execute("SELECT tier FROM block_accesses ORDER BY position").fetchall()
+
+    assert [tier for (tier,) in tiers] == ["l0", "l1", "l2", "external", "computed", "computed"]
+
+
+def test_reuse_is_within_an_endpoint_and_a_model(tmp_path):
+    """The same hash under another model is another block."""
+    first, second = admission("a", name="1"), admission("a", name="2", at=START + 1, model="other")
+    third = admission("a", name="3", at=START + 2, status=RequestStatus.ABORTED)
+    fourth = admission("a", name="4", at=START + 3)
+    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+        store.append(batch(0, first, second, third, fourth))
+        with store._database.reading() as cursor:
+            found = cursor.execute(
+                "SELECT request, previous_request FROM block_reuse WHERE previous_request IS NOT NULL"
+            ).fetchall()
+
+    assert found == [(request_id(fourth), request_id(first))]
+
+
+@pytest.mark.parametrize("described", [*TABLES, *VIEWS], ids=lambda described: described.name)
+def test_columns_are_as_documented(ask, described):
+    """Names, types and order in the file are those of the reference page."""
+    found = ask(f"SELECT column_name, column_type FROM (DESCRIBE {described.name})")
+
+    assert found == [(column.name, column.sql_type) for column in described.columns]
+
+
+def test_a_column_without_a_null_meaning_is_never_null(ask):
+    """What the reference page says about NULL holds for the rows of a whole ledger."""
+    for described in (*TABLES, *VIEWS):
+        for column in described.columns:
+            if column.null_means is None:
+                assert ask(f"SELECT count(*) FROM {described.name} WHERE {column.name} IS NULL") == [(0,)]
