@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from exporters.attribution import split_admission
+from exporters.engines import EngineFacts
 from exporters.oddities import Oddity
 from exporters.private import KeyedHash
 from exporters.vllm.hook import Admit, Finish, First, Hello, HookRecord, Loaded, Stats
@@ -31,16 +32,10 @@ MOST_REQUESTS = 65_536
 
 UNKNOWN_MODEL = "unknown"
 
+_RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
+"""What the engine adds to the id that its API and its spans show."""
+
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-
-
-@dataclass(slots=True)
-class EngineFacts:
-    """What is known of one engine from any of its sources; None until one of them says it."""
-
-    model: str | None = None
-    block_tokens: int | None = None
-    chunk_tokens: int | None = None
 
 
 @dataclass(slots=True)
@@ -151,7 +146,7 @@ class Admissions:
         if not request or not admission:
             outcome.oddities.append(self._oddity("load of an unknown admission", loaded.rid))
             return
-        admission.load_seconds = (admission.load_seconds or 0.0) + max(0.0, loaded.wait_s)
+        admission.load_seconds = (admission.load_seconds or 0.0) + loaded.wait_s
         if admission is request.again:
             self._end_again(request, outcome)
 
@@ -223,7 +218,7 @@ class Admissions:
             record = RequestRecord(
                 engine=self._engine,
                 model=self._facts.model or UNKNOWN_MODEL,
-                request_id=admit.rid,
+                request_id=_RANDOM_SUFFIX.sub("", admit.rid),
                 attempt=admit.attempt,
                 status=status,
                 tokens=admission.tokens,
@@ -235,7 +230,7 @@ class Admissions:
                 external_reason=admission.external_reason,
                 queue_seconds=waited,
                 load_seconds=admission.load_seconds,
-                ttft_seconds=None if ttft_seconds is None else max(0.0, ttft_seconds),
+                ttft_seconds=ttft_seconds,
                 session_hash=self._hash_secret(admit.session),
                 salt_hash=self._hash_secret(admit.salt),
                 trace=_trace_context(admit.trace),

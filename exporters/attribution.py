@@ -46,7 +46,7 @@ def split_admission(admit: Admit) -> tuple[TokenSplit, ExternalReason | None]:
 def _known_loads(split: Mapping[str, int], external: int) -> tuple[int, int]:
     """Tokens loaded from L1 and L2; none of a split that names more than was loaded."""
     loads = {origin: split.get(name, 0) for name, origin in ORIGIN_OF_LOAD.items()}
-    if sum(split.values()) > external or min(loads.values()) < 0:
+    if sum(split.values()) > external:
         return 0, 0
     return loads[Origin.L1], loads[Origin.L2]
 

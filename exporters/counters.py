@@ -26,13 +26,15 @@ class Counters(Generic[K]):
     absent before counts from 0, one that is absent now keeps its value.
     """
 
+    from_zero: bool = False
+    """Whether the first reading counts too, because all of it is known to be new."""
     _last: dict[K, int] = field(default_factory=dict)
     _created: object = None
     _begun: bool = False
 
     def advance(self, values: Mapping[K, int], created: object = None) -> Growth[K] | None:
-        """Take a reading; None for the first one, which everything later is measured against."""
-        begun, self._begun = self._begun, True
+        """Take a reading; None for the first one, unless it counts: later ones are measured against it."""
+        begun, self._begun = self._begun or self.from_zero, True
         restarted = begun and (
             (None not in (created, self._created) and created != self._created)
             or any(value < self._last.get(key, 0) for key, value in values.items())

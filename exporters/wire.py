@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -11,6 +11,12 @@ from exporters.oddities import Oddity
 from tierscope.domain.errors import BadInput
 
 T = TypeVar("T")
+
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+"""A time or a duration that can be meant as one; neither negative, nor infinite, nor no number."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""A number of tokens or records that one request or batch can have."""
 
 
 class _MapTag(msgspec.Struct):

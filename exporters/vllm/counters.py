@@ -40,13 +40,20 @@ class _Kind(Enum):
 
 @dataclass(slots=True)
 class EngineCounters:
-    """Follows the counters of one model on one engine from reading to reading."""
+    """Follows the counters of one model on one engine from reading to reading.
 
-    _counters: Counters[tuple[_Kind, str]] = field(default_factory=Counters)
+    `from_zero` says that they began after we did, so that the first reading counts too.
+    """
+
+    from_zero: bool = False
+    _counters: Counters[tuple[_Kind, str]] = field(init=False)
     _waiting: deque[dict[Origin, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
 
+    def __post_init__(self) -> None:
+        self._counters = Counters(from_zero=self.from_zero)
+
     def advance(self, reading: PromptCounters) -> EngineGrowth | None:
-        """Take a reading and return the growth since the last one; None for the first reading."""
+        """Take a reading and return the growth since the last one; None for the first one."""
         values = {(_Kind.SERVED, origin.value): tokens for origin, tokens in reading.at_first_token.items()}
         values |= {(_Kind.FOUND, origin.value): tokens for origin, tokens in reading.at_admission.items()}
         lookups = {"queries": reading.queries, "hits": reading.hits}

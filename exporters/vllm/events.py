@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from exporters.oddities import Oddity
-from exporters.wire import decode_each, undecodable
+from exporters.wire import Count, Seconds, decode_each, undecodable
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import BLOCK_HASH_MASK, block_hash_of_bytes
 
@@ -25,7 +25,7 @@ _NIL = msgspec.Raw(b"\xc0")
 class _StoredMap(msgspec.Struct, tag="BlockStored", tag_field="type", gc=False):
     block_hashes: list[BlockHash]
     parent_block_hash: BlockHash | None = None
-    block_size: int = 0
+    block_size: Count = 0
     medium: str | None = None
     group_idx: int | None = None
 
@@ -44,7 +44,7 @@ class _StoredArray(msgspec.Struct, tag="BlockStored", array_like=True, gc=False)
     block_hashes: list[BlockHash]
     parent_block_hash: BlockHash | None
     token_ids: msgspec.Raw
-    block_size: int
+    block_size: Count
     lora_id: msgspec.Raw
     medium: str | None = None
     lora_name: msgspec.Raw = _NIL
@@ -67,9 +67,9 @@ _ArrayEvent = _StoredArray | _RemovedArray | _ClearedArray
 _Event = _MapEvent | _ArrayEvent
 _KINDS = ("BlockStored", "BlockRemoved", "AllBlocksCleared")
 
-_decode_map_batch = msgspec.msgpack.Decoder(tuple[float, list[_MapEvent], int | None]).decode
-_decode_array_batch = msgspec.msgpack.Decoder(tuple[float, list[_ArrayEvent], int | None]).decode
-_decode_raw_batch = msgspec.msgpack.Decoder(tuple[float, list[msgspec.Raw], int | None]).decode
+_decode_map_batch = msgspec.msgpack.Decoder(tuple[Seconds, list[_MapEvent], int | None]).decode
+_decode_array_batch = msgspec.msgpack.Decoder(tuple[Seconds, list[_ArrayEvent], int | None]).decode
+_decode_raw_batch = msgspec.msgpack.Decoder(tuple[Seconds, list[msgspec.Raw], int | None]).decode
 _decode_map: Callable[[msgspec.Raw], _Event] = msgspec.msgpack.Decoder(_MapEvent).decode
 _decode_array: Callable[[msgspec.Raw], _Event] = msgspec.msgpack.Decoder(_ArrayEvent).decode
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
 from exporters.oddities import Oddity
-from exporters.wire import decode_each, undecodable
+from exporters.wire import Count, Seconds, decode_each, undecodable
+
+BlockTokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 
 
 class Hello(msgspec.Struct, tag="hello", tag_field="t", frozen=True, kw_only=True):
     """The engine's first record: what all its later ones are about."""
 
-    ts: float
-    block_size: int
+    ts: Seconds
+    block_size: BlockTokens
     model: str
     rank: int | None = None
     form: str | None = None
@@ -23,7 +26,7 @@ class Hello(msgspec.Struct, tag="hello", tag_field="t", frozen=True, kw_only=Tru
 class HashDelta(msgspec.Struct, frozen=True, rename={"start": "from"}):
     """A chain of which the first `start` blocks are known to who has seen `anchor`, their last."""
 
-    start: int
+    start: Count
     new: list[bytes | int]
     anchor: bytes | int | None = None
 
@@ -35,17 +38,17 @@ class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=Tru
     already generated. `split` is the load by the connector's names of its tiers.
     """
 
-    ts: float
+    ts: Seconds
     rid: str
-    prompt: int
-    attempt: int = 0
-    total: int | None = None
-    local: int = 0
-    external: int = 0
-    split: dict[str, int] | None = None
-    ps: tuple[int, int, int] | None = None
-    arrival: float | None = None
-    lookup_wait_s: float | None = None
+    prompt: Count
+    attempt: Count = 0
+    total: Count | None = None
+    local: Count = 0
+    external: Count = 0
+    split: dict[str, Count] | None = None
+    ps: tuple[Count, Count, Count] | None = None
+    arrival: Seconds | None = None
+    lookup_wait_s: Seconds | None = None
     hashes: list[bytes | int] | HashDelta | None = None
     salt: object = None
     session: object = None
@@ -55,23 +58,23 @@ class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=Tru
 class Loaded(msgspec.Struct, tag="loaded", tag_field="t", frozen=True, kw_only=True):
     """An asynchronous load of an admission ended, `wait_s` seconds after the admission."""
 
-    ts: float
+    ts: Seconds
     rid: str
-    wait_s: float
+    wait_s: Seconds
 
 
 class First(msgspec.Struct, tag="first", tag_field="t", frozen=True, kw_only=True):
     """The first token of a request, `ttft_s` seconds after its arrival."""
 
-    ts: float
+    ts: Seconds
     rid: str
-    ttft_s: float | None = None
+    ttft_s: Seconds | None = None
 
 
 class Finish(msgspec.Struct, tag="finish", tag_field="t", frozen=True, kw_only=True):
     """The end of a request; `admitted` is False when it was given up while it waited."""
 
-    ts: float
+    ts: Seconds
     rid: str
     status: str = ""
     admitted: bool = True
@@ -80,7 +83,7 @@ class Finish(msgspec.Struct, tag="finish", tag_field="t", frozen=True, kw_only=T
 class Stats(msgspec.Struct, tag="stats", tag_field="t", frozen=True, kw_only=True):
     """The hook about itself, cumulative: records dropped for want of room, and errors it swallowed."""
 
-    ts: float
+    ts: Seconds
     dropped: int = 0
     errors: int = 0
 

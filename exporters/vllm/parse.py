@@ -85,16 +85,14 @@ class EnginePage:
 
 
 def parse_engine_page(page: Exposition, *, where: str) -> EnginePage:
-    """Turn a page into counters; whatever an unknown release does not offer is absent.
+    """Turn a page into counters; what a release does not offer is absent.
 
-    `where` is the page's address, for messages.
+    `where` is the page's address, for messages. A page that is no engine's has no counters.
     """
     oddities: list[Oddity] = []
     if page.garbage is not None:
         oddities.append(Oddity("unreadable metric line", page.garbage, page.garbage_lines))
     totals = _by_engine(page, (PROMPT, "vllm:prompt_tokens"))
-    if not totals:
-        oddities.append(_no_prompt_counters(where))
     counters = tuple(_counters(page, key, total, oddities, where) for key, total in totals.items())
     return EnginePage(counters, tuple(_configs(page)), tuple(oddities))
 
@@ -190,15 +188,6 @@ def _configs(page: Exposition) -> Iterator[CacheConfig]:
 def _whole(text: str | None) -> int | None:
     """A label's number; vLLM prints None as text."""
     return int(text) if text is not None and text.isdecimal() else None
-
-
-def _no_prompt_counters(where: str) -> Oddity:
-    error = BadInput(
-        f"the page has no {PROMPT}",
-        where=where,
-        fix="check that it is a vLLM engine's page, of release 0.10 or later",
-    )
-    return Oddity("no prompt counters", error)
 
 
 def _unknown_source(name: str, source: str, where: str) -> Oddity:

@@ -1,0 +1,32 @@
+"""What several readers know of one engine, shared between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from exporters.vllm.residency import Residency
+from tierscope.domain.identity import EngineId
+
+
+@dataclass(slots=True)
+class EngineFacts:
+    """What is known of one engine from any of its sources; None until one of them says it.
+
+    Each field is set by one reader and read by others; a reader sees the old or the new value.
+    """
+
+    model: str | None = None
+    block_tokens: int | None = None
+    chunk_tokens: int | None = None
+    residency: Residency | None = None
+
+
+@dataclass(slots=True)
+class Engines:
+    """The engines of this node, and those that turn up beside them on a page."""
+
+    _facts: dict[EngineId, EngineFacts] = field(default_factory=dict)
+
+    def facts(self, engine: EngineId) -> EngineFacts:
+        """Return the facts of an engine, empty ones for one that is new."""
+        return self._facts.setdefault(engine, EngineFacts())

@@ -1,0 +1,72 @@
+"""One LMCache multiprocess server: L1 of its node, and its view of L2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from exporters.engines import EngineFacts
+from exporters.exposition import SeriesCache, parse_exposition
+from exporters.fetch import Fetcher
+from exporters.lmcache.parse import ServerActivity, ServerStatus, parse_counters, parse_status
+from exporters.oddities import Oddity
+from exporters.pages import PageReading
+from tierscope.domain.errors import SourceUnreadable
+from tierscope.domain.identity import SourceId, SourceKind
+
+
+@dataclass(slots=True)
+class LmcacheSource:
+    """Reads the server named `name` at a base address; `engines` are those that load from it.
+
+    `pool` is the holder of its L2: the pool's name, or the server's own where it has none.
+    """
+
+    name: str
+    url: str
+    pool: str
+    engines: Sequence[EngineFacts]
+    units: int = 1
+    _cache: SeriesCache = field(default_factory=SeriesCache)
+    _activity: ServerActivity = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._activity = ServerActivity(server=self.name, pool=self.pool)
+
+    @property
+    def source(self) -> SourceId:
+        """The server, by its name."""
+        return SourceId(SourceKind.LMCACHE_METRICS, self.name)
+
+    def read(self, fetcher: Fetcher, at_unix_seconds: float) -> PageReading:
+        """Ask once; raises `SourceUnreadable`, also for a page that is not this kind of server's."""
+        base = self.url.rstrip("/")
+        page = parse_exposition(fetcher.get(f"{base}/metrics"), where=f"{base}/metrics", cache=self._cache)
+        counters = parse_counters(page)
+        if not counters:
+            raise SourceUnreadable(
+                "the page has no lmcache_mp_ counters",
+                where=f"{base}/metrics",
+                fix="check that it is an LMCache multiprocess server, started without --otlp-endpoint: "
+                "with it, the server pushes its metrics and this page is empty",
+            )
+        reading = PageReading()
+        if page.garbage is not None:
+            reading.oddities.append(Oddity("unreadable metric line", page.garbage, page.garbage_lines))
+        status = self._status(fetcher, f"{base}/status", reading)
+        incarnation = None if status is None else status.incarnation
+        activities, reading.restarted = self._activity.advance(counters, incarnation, at_unix_seconds)
+        reading.entries += activities
+        if status is not None:
+            reading.entries.append(status.sample(self.name, at_unix_seconds))
+            for facts in self.engines:
+                facts.chunk_tokens = status.chunk_tokens
+        return reading
+
+    def _status(self, fetcher: Fetcher, url: str, reading: PageReading) -> ServerStatus | None:
+        """The server's sizes; its counters are used even where these cannot be had."""
+        try:
+            return parse_status(fetcher.get(url), where=url)
+        except SourceUnreadable as error:
+            reading.oddities.append(Oddity("status that cannot be read", error))
+            return None

@@ -1,0 +1,174 @@
+"""Sources that speak on their own: one thread waits for all their streams."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from exporters.health import Health, Units
+from exporters.oddities import Oddity
+from exporters.pages import Desk, fault
+from tierscope.domain.errors import BadInput, SourceUnreadable
+from tierscope.domain.events import LedgerEntry
+from tierscope.domain.requests import RequestRecord
+from tierscope.feed.messages import Gap, Message, Restart, StreamItem
+from tierscope.feed.stream_subscriber import StreamSubscriber, wait
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.2
+"""Longest wait for the streams, and so for a stop."""
+
+PATIENCE_SECONDS = 5.0
+"""How long a stream may have no publisher before it is said to be down."""
+
+
+@dataclass(slots=True)
+class StreamReading:
+    """What one message or restart led to; `missing` units were lost before they were published."""
+
+    entries: list[LedgerEntry] = field(default_factory=list)
+    oddities: list[Oddity] = field(default_factory=list)
+    missing: int = 0
+
+
+class StreamMeaning(Protocol):
+    """What the messages of one stream mean."""
+
+    def message(self, payload: bytes) -> StreamReading:
+        """Read one message; raises `BadInput` when nothing of it can be read."""
+
+    def lost(self) -> None:
+        """Messages were lost for good."""
+
+    def restart(self, at_unix_seconds: float) -> StreamReading:
+        """The publisher began anew."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether state derived from the stream is unknown."""
+
+
+@dataclass(slots=True)
+class Stream:
+    """One stream: where it comes from, what it means, and how it does."""
+
+    subscriber: StreamSubscriber
+    meaning: StreamMeaning
+    health: Health
+    _undecodable: int = 0
+    """Frames that the subscriber could not read, as of the last look."""
+    _seen_at: float | None = None
+
+    def drain(self, desk: Desk) -> list[LedgerEntry]:
+        """Take what has arrived, hand it on, and return it."""
+        items = self.subscriber.receive(0)
+        entries: list[LedgerEntry] = []
+        oddities: list[Oddity] = []
+        for item in items:
+            reading = self._read(item, desk)
+            entries += reading.entries
+            oddities += reading.oddities
+        self._look_at_frames()
+        self._look_at_link(desk)
+        if items:
+            self.health.mark_stale(self.meaning.stale)
+            desk.post(self.health.source, entries, oddities)
+        return entries
+
+    def _read(self, item: StreamItem, desk: Desk) -> StreamReading:
+        match item:
+            case Message(sequence, payload):
+                return self._read_message(sequence, payload)
+            case Gap():
+                self.health.take(Units(missing=item.messages), sequence=item.last)
+                self.meaning.lost()
+                return StreamReading()
+            case Restart():
+                self.health.restarted(desk.clock())
+                return self.meaning.restart(desk.clock())
+
+    def _read_message(self, sequence: int, payload: bytes) -> StreamReading:
+        try:
+            reading = self.meaning.message(payload)
+        except BadInput as error:
+            self.health.take(Units(undecodable=1), sequence=sequence)
+            return StreamReading(oddities=[Oddity("undecodable message", error)])
+        except Exception as error:  # a fault of ours in one message must not end the stream
+            log.exception("%s: reading message %d failed", self.health.source, sequence)
+            self.health.take(Units(undecodable=1), sequence=sequence)
+            return StreamReading(oddities=[Oddity("fault of ours", fault(error, self.health.source))])
+        self.health.take(Units(received=1), sequence=sequence)
+        if reading.missing:
+            self.health.take(Units(missing=reading.missing))
+        return reading
+
+    def _look_at_frames(self) -> None:
+        undecodable = self.subscriber.counters.undecodable
+        if undecodable > self._undecodable:
+            self.health.take(Units(undecodable=undecodable - self._undecodable))
+            self._undecodable = undecodable
+
+    def _look_at_link(self, desk: Desk) -> None:
+        now = desk.monotonic()
+        if self.subscriber.connected:
+            self._seen_at = now
+            self.health.succeeded()
+        elif self._seen_at is None:
+            self._seen_at = now  # from here on it has time to connect
+        elif now - self._seen_at >= PATIENCE_SECONDS:
+            self.health.failed(_nobody(self.health))
+
+
+class StreamReader:
+    """Reads all streams on one thread until it is stopped.
+
+    `on_record` is called with every request record after it was handed on; it must not wait.
+    """
+
+    def __init__(
+        self, streams: Sequence[Stream], desk: Desk, *, on_record: Callable[[RequestRecord], None]
+    ) -> None:
+        self._streams = streams
+        self._desk = desk
+        self._on_record = on_record
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="streams", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Wait until the thread has ended; the sockets are then their opener's to close."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            wait([stream.subscriber for stream in self._streams], WAIT_SECONDS)
+            for stream in self._streams:
+                self._drain(stream)
+
+    def _drain(self, stream: Stream) -> None:
+        try:
+            for entry in stream.drain(self._desk):
+                if isinstance(entry, RequestRecord):
+                    self._on_record(entry)
+        except Exception as error:  # a fault of ours in one stream must not end the others
+            log.exception("%s: reading it failed", stream.health.source)
+            stream.health.failed(fault(error, stream.health.source))
+
+
+def _nobody(health: Health) -> SourceUnreadable:
+    return SourceUnreadable(
+        "nobody publishes this stream",
+        where=str(health.source),
+        fix="check its address and that the engine publishes on it; it is joined when it comes",
+    )

@@ -1,0 +1,145 @@
+"""Running totals of ledger entries, as samples. Not thread-safe: the ledger holds the lock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from exporters.attribution import loaded_from, served_from
+from tierscope.domain.events import (
+    BlockAction,
+    BlockEvent,
+    EngineTokens,
+    EvictionReason,
+    SourceCoverage,
+    TierActivity,
+    TierSample,
+)
+from tierscope.domain.identity import EngineId, SourceId
+from tierscope.domain.requests import NO_TOKENS, RequestRecord, RequestStatus, TokenSplit
+from tierscope.domain.tiers import Origin, Tier
+from tierscope.registry import metrics
+from tierscope.registry.types import Metric, Sample
+from tierscope.telemetry.histogram import HistogramAccumulator
+
+EngineLabels = tuple[str, str, str, str, str]
+Holder = tuple[str, str]
+"""Tier and holder, as labels."""
+
+_GAUGES: tuple[tuple[Metric, str], ...] = (
+    (metrics.CAPACITY_BYTES, "capacity_bytes"),
+    (metrics.USED_BYTES, "used_bytes"),
+    (metrics.CAPACITY_BLOCKS, "capacity_blocks"),
+    (metrics.RESIDENT_BLOCKS, "used_blocks"),
+)
+"""Gauges of a tier and the fields of a reading they show; what a reading leaves out is absent."""
+
+
+class Totals:
+    """Sums of everything counted so far, and the latest reading of every tier."""
+
+    def __init__(self) -> None:
+        self._record_tokens: dict[EngineLabels, TokenSplit] = {}
+        self._engine_tokens: dict[EngineLabels, TokenSplit] = {}
+        self._requests: dict[tuple[EngineLabels, RequestStatus], int] = defaultdict(int)
+        self._ttft = HistogramAccumulator(metrics.TIME_TO_FIRST_TOKEN)
+        self._loads = HistogramAccumulator(metrics.LOAD_SECONDS)
+        self._lookups: dict[tuple[Holder, str], int] = defaultdict(int)
+        self._stored: dict[Holder, int] = defaultdict(int)
+        self._evicted: dict[tuple[Holder, EvictionReason], int] = defaultdict(int)
+        self._failed: dict[Holder, int] = defaultdict(int)
+        self._readings: dict[tuple[SourceId, Tier, str], TierSample] = {}
+
+    def count(self, entry: RequestRecord | BlockEvent | TierActivity | EngineTokens | SourceCoverage) -> None:
+        """Add one entry. Coverage is shown by the sources themselves and adds nothing here."""
+        match entry:
+            case RequestRecord():
+                self._count_record(entry)
+            case BlockEvent():
+                self._count_blocks(entry)
+            case TierActivity():
+                self._count_activity(entry)
+            case EngineTokens():
+                labels = _engine_labels(entry.engine, entry.model)
+                self._engine_tokens[labels] = self._engine_tokens.get(labels, NO_TOKENS) + entry.tokens
+            case SourceCoverage():
+                pass
+
+    def read(self, source: SourceId, reading: TierSample) -> None:
+        """Take the latest reading that a source gives of a tier."""
+        self._readings[source, reading.tier, reading.holder] = reading
+
+    def forget_readings(self, source: SourceId) -> None:
+        """Drop what a source said last."""
+        self._readings = {key: value for key, value in self._readings.items() if key[0] != source}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the present totals and readings."""
+        yield from _token_samples(metrics.REQUEST_TOKENS, self._record_tokens)
+        yield from _token_samples(metrics.ENGINE_TOKENS, self._engine_tokens)
+        for (labels, status), count in self._requests.items():
+            yield Sample(metrics.REQUESTS, (*labels, status), count)
+        yield from self._ttft.samples()
+        yield from self._loads.samples()
+        for (holder, result), tokens in self._lookups.items():
+            yield Sample(metrics.LOOKUP_TOKENS, (*holder, result), tokens)
+        for metric, blocks in ((metrics.STORED_BLOCKS, self._stored), (metrics.FAILED_BLOCKS, self._failed)):
+            for holder, count in blocks.items():
+                yield Sample(metric, holder, count)
+        for (holder, reason), count in self._evicted.items():
+            yield Sample(metrics.EVICTED_BLOCKS, (*holder, reason), count)
+        yield from self._gauges()
+
+    def _count_record(self, record: RequestRecord) -> None:
+        labels = _engine_labels(record.engine, record.model)
+        self._requests[labels, record.status] += 1
+        if record.counts:
+            self._record_tokens[labels] = self._record_tokens.get(labels, NO_TOKENS) + record.tokens
+            if record.ttft_seconds is not None:
+                self._ttft.observe((*labels, served_from(record.tokens)), record.ttft_seconds)
+        tier = loaded_from(record.tokens)
+        if tier is not None and record.load_seconds is not None:
+            self._loads.observe((*labels, tier), record.load_seconds)
+
+    def _count_blocks(self, event: BlockEvent) -> None:
+        holder = (event.tier, event.holder)
+        if event.action is BlockAction.STORED:
+            self._stored[holder] += len(event.block_hashes)
+        else:
+            self._evicted[holder, event.reason or EvictionReason.UNKNOWN] += len(event.block_hashes)
+
+    def _count_activity(self, activity: TierActivity) -> None:
+        holder = (activity.tier, activity.holder)
+        if activity.lookup_hit_tokens is not None:
+            self._lookups[holder, "hit"] += activity.lookup_hit_tokens
+        if activity.lookup_miss_tokens is not None:
+            self._lookups[holder, "miss"] += activity.lookup_miss_tokens
+        if activity.stored_blocks is not None:
+            self._stored[holder] += activity.stored_blocks
+        if activity.evicted_blocks is not None:
+            self._evicted[holder, EvictionReason.UNKNOWN] += activity.evicted_blocks
+        if activity.failed_blocks is not None:
+            self._failed[holder] += activity.failed_blocks
+
+    def _gauges(self) -> Iterator[Sample]:
+        """The latest readings; where two sources read one tier of one holder, the later one is shown."""
+        latest: dict[Holder, TierSample] = {}
+        for reading in self._readings.values():
+            known = latest.get((reading.tier, reading.holder))
+            if known is None or known.at_unix_seconds <= reading.at_unix_seconds:
+                latest[reading.tier, reading.holder] = reading
+        for holder, reading in latest.items():
+            for metric, field in _GAUGES:
+                value: float | None = getattr(reading, field)
+                if value is not None:
+                    yield Sample(metric, holder, value)
+
+
+def _engine_labels(engine: EngineId, model: str) -> EngineLabels:
+    return engine.namespace, engine.endpoint, model, engine.replica, str(engine.rank)
+
+
+def _token_samples(metric: Metric, totals: dict[EngineLabels, TokenSplit]) -> Iterator[Sample]:
+    for labels, tokens in totals.items():
+        for origin in Origin:
+            yield Sample(metric, (*labels, origin), tokens.of(origin))

@@ -1,0 +1,50 @@
+"""The KV-event stream of one engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporters.oddities import Oddity
+from exporters.streams import StreamReading
+from exporters.vllm.events import decode_events
+from exporters.vllm.residency import Residency
+from tierscope.domain.errors import BadInput
+
+
+@dataclass(slots=True)
+class EventStream:
+    """Reads KV events into block events. `rank` is the engine's as its settings have it."""
+
+    residency: Residency
+    rank: int
+    where: str
+
+    def message(self, payload: bytes) -> StreamReading:
+        """Read one batch; raises `BadInput`."""
+        batch = decode_events(payload, where=self.where)
+        events, oddities = self.residency.apply(batch)
+        reading = StreamReading([*events], [*batch.oddities, *oddities])
+        if batch.rank is not None and batch.rank != self.rank:
+            reading.oddities.append(self._other_rank(batch.rank))
+        return reading
+
+    def lost(self) -> None:
+        """Batches were lost for good: what the engine holds is unknown."""
+        self.residency.lost()
+
+    def restart(self, at_unix_seconds: float) -> StreamReading:
+        """The engine began anew, with an empty cache."""
+        return StreamReading([*self.residency.restart(at_unix_seconds)])
+
+    @property
+    def stale(self) -> bool:
+        """Whether what the engine holds is unknown."""
+        return self.residency.stale
+
+    def _other_rank(self, rank: int) -> Oddity:
+        error = BadInput(
+            f"the events are of rank {rank}, the settings say rank {self.rank}",
+            where=self.where,
+            fix="correct `rank` or `events_endpoint`; vLLM adds the rank to the configured port",
+        )
+        return Oddity("events of another rank", error)

@@ -1,0 +1,34 @@
+"""The hook's record stream of one engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from exporters.admissions import Admissions
+from exporters.streams import StreamReading
+from exporters.vllm.hook import decode_records
+
+
+@dataclass(slots=True)
+class HookStream:
+    """Reads hook records into request records."""
+
+    admissions: Admissions
+    where: str
+    stale: bool = False
+
+    def message(self, payload: bytes) -> StreamReading:
+        """Read one list of records; raises `BadInput`."""
+        batch = decode_records(payload, where=self.where)
+        outcome = self.admissions.apply(batch.records)
+        return StreamReading(
+            [*outcome.records], [*batch.oddities, *outcome.oddities], missing=outcome.dropped
+        )
+
+    def lost(self) -> None:
+        """Records were lost: admissions they would have resolved stay open until they are given up."""
+
+    def restart(self, at_unix_seconds: float) -> StreamReading:  # noqa: ARG002  records have their own times
+        """The engine began anew: what was open stays unresolved."""
+        outcome = self.admissions.restart()
+        return StreamReading([*outcome.records], outcome.oddities)

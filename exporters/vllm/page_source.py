@@ -1,0 +1,138 @@
+"""The `/metrics` page of one API server, for all the engines behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from exporters.engines import Engines
+from exporters.exposition import SeriesCache, parse_exposition
+from exporters.fetch import Fetcher
+from exporters.oddities import Oddity
+from exporters.pages import PageReading
+from exporters.vllm.counters import EngineCounters, EngineGrowth
+from exporters.vllm.parse import PROMPT, CacheConfig, EngineKey, EnginePage, PromptCounters, parse_engine_page
+from tierscope.domain.errors import BadInput, SourceUnreadable
+from tierscope.domain.events import EngineTokens, TierActivity, TierSample
+from tierscope.domain.identity import EngineId, SourceId, SourceKind
+from tierscope.domain.tiers import Tier
+
+
+@dataclass(slots=True)
+class EnginePageSource:
+    """Reads one address. `known` are the engines said to be behind it, at least one.
+
+    Counters that began after `began_unix_seconds`, or after an earlier reading, count from 0; all others
+    count from the first reading of them.
+    """
+
+    url: str
+    known: Sequence[EngineId]
+    engines: Engines
+    began_unix_seconds: float
+    units: int = 1
+    _cache: SeriesCache = field(default_factory=SeriesCache)
+    _counters: dict[EngineKey, EngineCounters] = field(default_factory=dict)
+    _read_at: float | None = None
+
+    @property
+    def source(self) -> SourceId:
+        """The page, by the first of its engines."""
+        return SourceId(SourceKind.VLLM_METRICS, str(self.known[0]))
+
+    def read(self, fetcher: Fetcher, at_unix_seconds: float) -> PageReading:
+        """Ask once; raises `SourceUnreadable`, also for a page that is no engine's."""
+        exposition = parse_exposition(fetcher.get(self.url), where=self.url, cache=self._cache)
+        page = parse_engine_page(exposition, where=self.url)
+        if not page.counters:
+            raise SourceUnreadable(
+                f"the page has no {PROMPT}",
+                where=self.url,
+                fix="check that this is a vLLM engine's page, of release 0.10 or later",
+            )
+        reading = PageReading(oddities=list(page.oddities))
+        later = self._read_at is not None
+        since, self._read_at = self._read_at or self.began_unix_seconds, at_unix_seconds
+        labels = {counters.engine_label for counters in page.counters}
+        for counters in page.counters:
+            engine = self._engine(counters.engine_label, labels)
+            if engine is None:
+                reading.oddities.append(self._stranger(counters.engine_label))
+                continue
+            facts = self.engines.facts(engine)
+            facts.model = facts.model or counters.model
+            growth = self._grow(counters, later=later)
+            if growth is not None:
+                reading.restarted |= growth.restarted
+                reading.entries += _entries(engine, counters.model, growth, since, at_unix_seconds)
+        reading.entries += self._samples(page, labels, at_unix_seconds)
+        return reading
+
+    def _grow(self, counters: PromptCounters, *, later: bool) -> EngineGrowth | None:
+        """The growth of one engine's counters; `later` when the page was read before without them."""
+        key = counters.model, counters.engine_label
+        known = self._counters.get(key)
+        if known is None:
+            created = counters.created_unix_seconds
+            new = later or (created is not None and created >= self.began_unix_seconds)
+            known = self._counters[key] = EngineCounters(from_zero=new)
+        return known.advance(counters)
+
+    def _engine(self, label: str, labels: set[str]) -> EngineId | None:
+        """Whose series have this label: the engine of that rank, or the only one there is."""
+        for engine in self.known:
+            if str(engine.rank) == label:
+                return engine
+        first = self.known[0]
+        if len(self.known) == len(labels) == 1:
+            return first  # a rank behind an API server of its own may count from 0 there
+        if not label.isdecimal():
+            return None
+        return EngineId(first.namespace, first.endpoint, first.replica, int(label))
+
+    def _samples(self, page: EnginePage, labels: set[str], at_unix_seconds: float) -> Iterator[TierSample]:
+        for config in page.configs:
+            engine = self._engine(config.engine_label, labels)
+            if engine is not None:
+                yield from self._samples_of(engine, config, at_unix_seconds)
+
+    def _samples_of(
+        self, engine: EngineId, config: CacheConfig, at_unix_seconds: float
+    ) -> Iterator[TierSample]:
+        facts = self.engines.facts(engine)
+        facts.block_tokens = facts.block_tokens or config.block_tokens
+        for tier in Tier:
+            resident = facts.residency.resident(tier) if facts.residency is not None else None
+            capacity = config.blocks if tier is Tier.L0 else None
+            if capacity is not None or resident is not None:
+                yield TierSample(
+                    tier=tier,
+                    holder=str(engine),
+                    at_unix_seconds=at_unix_seconds,
+                    capacity_blocks=capacity,
+                    used_blocks=resident,
+                    block_tokens=config.block_tokens,
+                )
+
+    def _stranger(self, label: str) -> Oddity:
+        error = BadInput(
+            f"the page has an engine {label!r}, which is no rank", where=self.url, fix="report the release"
+        )
+        return Oddity("engine label that is no rank", error)
+
+
+def _entries(
+    engine: EngineId, model: str, growth: EngineGrowth, since: float, at_unix_seconds: float
+) -> Iterator[EngineTokens | TierActivity]:
+    """What an engine did since the last reading; nothing where nothing grew."""
+    if growth.tokens.prompt:
+        yield EngineTokens(engine, model, since, at_unix_seconds, growth.tokens)
+    if growth.queries and growth.hits is not None:
+        yield TierActivity(
+            tier=Tier.L0,
+            holder=str(engine),
+            since_unix_seconds=since,
+            at_unix_seconds=at_unix_seconds,
+            lookup_hit_tokens=growth.hits,
+            lookup_miss_tokens=max(0, growth.queries - growth.hits),
+        )

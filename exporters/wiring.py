@@ -1,0 +1,87 @@
+"""From settings to sources: which pages are polled, which streams are read, and who they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from exporters.admissions import Admissions
+from exporters.curvine.page_source import CurvineSource
+from exporters.engines import Engines
+from exporters.health import Health
+from exporters.lmcache.page_source import LmcacheSource
+from exporters.pages import PageSource
+from exporters.private import KeyedHash
+from exporters.streams import Stream, StreamMeaning
+from exporters.vllm.event_stream import EventStream
+from exporters.vllm.hook_stream import HookStream
+from exporters.vllm.page_source import EnginePageSource
+from exporters.vllm.residency import Residency
+from tierscope.domain.identity import EngineId, SourceId, SourceKind
+from tierscope.domain.settings import EngineSettings, ExporterSettings
+from tierscope.feed.stream_subscriber import Context, StreamSubscriber
+
+
+def engine_id(engine: EngineSettings) -> EngineId:
+    """Return the engine that settings describe."""
+    return EngineId(engine.namespace, engine.endpoint, engine.replica, engine.rank)
+
+
+def page_sources(
+    settings: ExporterSettings, engines: Engines, *, began_unix_seconds: float
+) -> Iterator[PageSource]:
+    """Yield what is polled: each engine page once, however many engines share it, then L1s, then pools."""
+    behind: dict[str, list[EngineId]] = {}
+    for engine in settings.engines:
+        if engine.metrics_url is not None:
+            behind.setdefault(engine.metrics_url, []).append(engine_id(engine))
+    for url, known in behind.items():
+        yield EnginePageSource(url, known, engines, began_unix_seconds)
+    for server in settings.lmcache:
+        loading = [engine_id(engine) for engine in settings.engines if engine.lmcache == server.name]
+        yield LmcacheSource(
+            name=server.name,
+            url=server.url,
+            pool=server.pool or server.name,
+            engines=[engines.facts(engine) for engine in loading],
+        )
+    for pool in settings.curvine:
+        yield CurvineSource(pool.name, pool.master_urls)
+
+
+class StreamOpener:
+    """Opens the streams of engines: connects, but reads nothing yet.
+
+    `health_of` makes the health of a source. Raises `BadSettings` for an address that is none.
+    """
+
+    def __init__(
+        self,
+        engines: Engines,
+        hash_secret: KeyedHash,
+        health_of: Callable[[SourceId], Health],
+        context: Context,
+    ) -> None:
+        self._engines = engines
+        self._hash_secret = hash_secret
+        self._health_of = health_of
+        self._context = context
+
+    def open(self, engine: EngineSettings) -> Iterator[Stream]:
+        """Yield the streams that the settings of one engine name."""
+        identity = engine_id(engine)
+        facts = self._engines.facts(identity)
+        if engine.events_endpoint is not None:
+            source = SourceId(SourceKind.VLLM_EVENTS, str(identity))
+            facts.residency = Residency(holder=str(identity), where=str(source))
+            meaning = EventStream(facts.residency, engine.rank, where=str(source))
+            yield self._stream(source, meaning, engine.events_endpoint, engine.events_replay_endpoint)
+        if engine.hook_endpoint is not None:
+            source = SourceId(SourceKind.VLLM_HOOK, str(identity))
+            hook = HookStream(Admissions(identity, facts, self._hash_secret), where=str(source))
+            yield self._stream(source, hook, engine.hook_endpoint, engine.hook_replay_endpoint)
+
+    def _stream(
+        self, source: SourceId, meaning: StreamMeaning, endpoint: str, replay_endpoint: str | None
+    ) -> Stream:
+        subscriber = StreamSubscriber(endpoint, replay_endpoint, source=str(source), context=self._context)
+        return Stream(subscriber, meaning, self._health_of(source))

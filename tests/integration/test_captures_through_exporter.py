@@ -1,0 +1,201 @@
+"""What real engines said, through a running exporter: on its page and on its feed, to the token."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+import pytest
+
+from exporters.process import Exporter
+from tests.captured import ENGINE, event_payloads, hook_payloads
+from tests.exporting import Scrape, await_true, first_batches
+from tests.page_server import PageServer
+from tierscope.domain.events import BlockAction, BlockEvent, EngineTokens, TierActivity, TierSample
+from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
+from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterSettings, LmcacheSettings
+from tierscope.domain.tiers import Tier
+from tierscope.feed.stream_publisher import StreamPublisher
+from tierscope.registry import metrics
+
+RUN_TOKENS = {
+    "vllm/run-a-prefix-cache": TokenSplit(11_244, l0=3_488, computed=7_756),
+    "vllm/run-b-offload-tiers": TokenSplit(15_193, l0=3_072, l1=256, l2=3_776, computed=8_089),
+    "vllm/run-c-data-parallel": TokenSplit(2_279, l0=960, computed=1_319),
+    "observer/a_alone": TokenSplit(15_976, l0=3_488, computed=12_488),
+    "observer/b_offloading": TokenSplit(16_588, l0=3_488, l1=256, l2=1_312, computed=11_532),
+    "observer/c_lmcache_mp": TokenSplit(15_976, l0=3_488, external=1_472, computed=11_016),
+}
+ANY = "tcp://127.0.0.1:*"
+
+SETTINGS = EngineSettings(
+    namespace=ENGINE.namespace, endpoint=ENGINE.endpoint, replica=ENGINE.replica, rank=ENGINE.rank
+)
+
+
+@pytest.fixture
+def opened():
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def pages(opened):
+    return opened.enter_context(PageServer())
+
+
+@pytest.fixture
+def publish(opened):
+    """Return a function that publishes payloads on a stream of its own; it returns both its addresses."""
+
+    def publish_all(payloads):
+        publisher = opened.enter_context(closing(StreamPublisher(ANY, ANY, buffer_bytes=1 << 26)))
+        for payload in payloads:
+            publisher.publish(payload)
+        return publisher.endpoint, publisher.replay_endpoint
+
+    return publish_all
+
+
+@pytest.fixture
+def exporting(opened):
+    """Return a function that starts an exporter for some settings."""
+
+    def start(**settings):
+        return opened.enter_context(Exporter(ExporterSettings(name="test", poll_seconds=0.05, **settings)))
+
+    return start
+
+
+def scrape(exporter):
+    return Scrape(exporter.addresses.metrics_url)
+
+
+def received(exporter, kind, units):
+    """Whether a source's stream has delivered so many units."""
+    counts = scrape(exporter).sums(metrics.SOURCE_MESSAGES, "result", source=f"{kind}:{ENGINE}")
+    return counts.get("received", 0) >= units
+
+
+def entries_shown(exporter):
+    """A scrape, and the entries of exactly the batches that it sums."""
+    page = scrape(exporter)
+    return page, first_batches(exporter, int(page.sums(metrics.FEED_BATCHES)[()]))
+
+
+@pytest.mark.parametrize("run", RUN_TOKENS)
+def test_an_engines_own_counters_arrive_to_the_token(captures, pages, exporting, run):
+    """From the page before a workload to the page after it, on /metrics and on the feed alike."""
+    before, after = ((captures / run / f"metrics_{when}.txt").read_bytes() for when in ("before", "after"))
+    pages.pages["/metrics"] = before
+    exporter = exporting(engines=(replace(SETTINGS, metrics_url=f"{pages.url}/metrics"),))
+    await_true(lambda: received(exporter, "vllm_metrics", 1), "the first page was read")
+    pages.pages["/metrics"] = after
+    await_true(
+        lambda: scrape(exporter).split(metrics.ENGINE_TOKENS) == RUN_TOKENS[run], "all tokens are shown"
+    )
+
+    page, entries = entries_shown(exporter)
+
+    assert page.split(metrics.ENGINE_TOKENS) == RUN_TOKENS[run]
+    on_the_feed = [entry.tokens for entry in entries if isinstance(entry, EngineTokens)]
+    assert sum(on_the_feed, NO_TOKENS) == RUN_TOKENS[run]
+    ranks = 2 if run.endswith("data-parallel") else 1
+    assert list(page.sums(metrics.CAPACITY_BLOCKS, "holder").values()) == [63] * ranks
+
+
+@pytest.mark.parametrize("run", ["a_alone", "b_offloading", "c_lmcache_mp"])
+def test_hook_records_arrive_to_the_token(captures, publish, exporting, run):
+    """First admissions that reached a first token, by origin; the rest are requests, not tokens."""
+    payloads = hook_payloads(captures / "observer" / run)
+    endpoint, replay = publish(payloads)
+    exporter = exporting(engines=(replace(SETTINGS, hook_endpoint=endpoint, hook_replay_endpoint=replay),))
+    await_true(lambda: received(exporter, "vllm_hook", len(payloads)), "every payload was read")
+
+    page, entries = entries_shown(exporter)
+
+    told = RUN_TOKENS[f"observer/{run}"]
+    records = [entry for entry in entries if isinstance(entry, RequestRecord)]
+    assert page.split(metrics.REQUEST_TOKENS) == told
+    assert sum((record.tokens for record in records if record.counts), NO_TOKENS) == told
+    assert page.sums(metrics.REQUESTS, "status") == Counter(record.status for record in records)
+    waited = page.sums(metrics.COMPLETENESS, "source")
+    assert waited == {f"vllm_hook:{ENGINE}": 1.0}
+    assert "sess-" not in page.text, "sessions stay private"
+
+
+@pytest.mark.parametrize(
+    ("run", "stored", "evicted"),
+    [
+        ("run-a-prefix-cache", {"l0": 287}, {"capacity": 225, "clear": 62}),
+        ("run-b-offload-tiers", {"l0": 375, "l1": 347, "l2": 229}, {"capacity": 313 + 187, "clear": 62}),
+    ],
+)
+def test_kv_events_arrive_to_the_block(captures, publish, exporting, run, stored, evicted):
+    """Copies stored and evicted by tier and reason, as counted in the recorded stream."""
+    payloads = event_payloads(captures / "vllm" / run / "kv_events.jsonl")
+    endpoint, replay = publish(payloads)
+    exporter = exporting(
+        engines=(replace(SETTINGS, events_endpoint=endpoint, events_replay_endpoint=replay),)
+    )
+    await_true(lambda: received(exporter, "vllm_events", len(payloads)), "every batch was read")
+
+    page, entries = entries_shown(exporter)
+
+    assert page.sums(metrics.STORED_BLOCKS, "tier") == stored
+    assert page.sums(metrics.EVICTED_BLOCKS, "reason") == evicted
+    assert page.sums(metrics.UNKNOWN_INPUT) == {}
+    on_the_feed = Counter()
+    for event in entries:
+        if isinstance(event, BlockEvent) and event.action is BlockAction.STORED:
+            on_the_feed[event.tier] += len(event.block_hashes)
+    assert on_the_feed == stored
+
+
+def test_an_lmcache_server_is_l1_and_its_view_of_l2(captures, pages, exporting):
+    """Sizes from /status at once; activities are of what is counted after the first reading."""
+    folder = captures / "lmcache" / "mp_pull"
+    page = (folder / "metrics.txt").read_bytes()
+    pages.pages["/status"] = (folder / "status.json").read_bytes()
+    nothing_yet = [line for line in page.splitlines() if b"lmcache_mp_" in line and line[:1] != b"#"]
+    pages.pages["/metrics"] = b"\n".join(line.rsplit(b" ", 1)[0] + b" 0.0" for line in nothing_yet)
+    exporter = exporting(lmcache=(LmcacheSettings(name="node-1", url=pages.url, pool="curvine"),))
+    await_true(lambda: scrape(exporter).sums(metrics.USED_BYTES), "the first page was read")
+    pages.pages["/metrics"] = page
+    await_true(lambda: scrape(exporter).sums(metrics.STORED_BLOCKS, "tier").get("l2") == 64, "it grew")
+
+    shown, entries = entries_shown(exporter)
+
+    assert shown.sums(metrics.LOOKUP_TOKENS, "tier", "result") == {
+        ("l1", "hit"): 1_024,
+        ("l1", "miss"): 8_576,
+        ("l2", "hit"): 896,
+        ("l2", "miss"): 7_680,
+    }
+    assert shown.sums(metrics.STORED_BLOCKS, "tier") == {"l1": 64, "l2": 64}
+    assert shown.sums(metrics.EVICTED_BLOCKS, "tier", "reason") == {("l1", "unknown"): 55}
+    assert shown.sums(metrics.FAILED_BLOCKS, "tier") == {"l1": 56}
+    assert shown.sums(metrics.CAPACITY_BYTES, "tier", "holder") == {("l1", "node-1"): 4_194_304}
+    assert shown.sums(metrics.USED_BYTES, "tier", "holder") == {("l1", "node-1"): 3_014_656}
+    activities = [entry for entry in entries if isinstance(entry, TierActivity)]
+    assert sum(a.lookup_hit_tokens for a in activities if a.tier is Tier.L2) == 896
+
+
+def test_a_curvine_pool_is_l2(captures, pages, exporting):
+    """Its size and use, from the active master of two."""
+    folder = captures / "curvine"
+    pages.pages["/api/overview"] = (folder / "api-overview.derived.json").read_bytes()
+    pages.pages["/api/workers"] = (folder / "api-workers-main.derived.json").read_bytes()
+    pages.pages["/metrics"] = (folder / "master-main.derived.prom").read_bytes()
+    masters = (f"{pages.url}/standby", pages.url)
+    exporter = exporting(curvine=(CurvineSettings(name="pool", master_urls=masters),))
+    await_true(lambda: scrape(exporter).sums(metrics.USED_BYTES), "the pool was read")
+
+    shown, entries = entries_shown(exporter)
+
+    assert shown.sums(metrics.CAPACITY_BYTES, "tier", "holder") == {("l2", "pool"): 214_748_364_800}
+    assert shown.sums(metrics.USED_BYTES, "tier", "holder") == {("l2", "pool"): 17_616_076_800}
+    assert shown.sums(metrics.COMPLETENESS, "source") == {"curvine_master:pool": 1.0}
+    samples = [entry for entry in entries if isinstance(entry, TierSample)]
+    assert {sample.used_blocks for sample in samples} == {1_200}

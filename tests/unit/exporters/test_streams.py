@@ -1,0 +1,204 @@
+"""What becomes of the items of a stream: read, lost, begun anew, or not to be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporters.health import Health, Voice
+from exporters.ledger import Ledger
+from exporters.oddities import Oddities, Oddity
+from exporters.pages import Desk
+from exporters.streams import PATIENCE_SECONDS, Stream, StreamReading
+from tierscope.domain.errors import BadInput
+from tierscope.domain.events import BlockAction, BlockEvent
+from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.tiers import Tier
+from tierscope.feed.messages import Gap, Message, Restart, StreamCounters
+from tierscope.registry import metrics
+
+SOURCE = SourceId(SourceKind.VLLM_EVENTS, "ns/chat/pod-0/0")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Subscriber:
+    """Plays the items it is given."""
+
+    def __init__(self):
+        self.items = []
+        self.undecodable = 0
+        self.connected = True
+
+    def receive(self, timeout_seconds):
+        items, self.items = self.items, []
+        return items
+
+    @property
+    def counters(self):
+        return StreamCounters(undecodable=self.undecodable)
+
+
+class Meaning:
+    """Payload `b"n"` stores block n; what is no number cannot be read."""
+
+    stale = False
+
+    def __init__(self):
+        self.calls = []
+
+    def message(self, payload):
+        if payload == b"fault":
+            raise RuntimeError("a fault of ours")
+        if payload == b"odd":
+            return StreamReading(oddities=[Oddity("odd", BadInput("odd", where="", fix=""))], missing=3)
+        if not payload.isdigit():
+            raise BadInput("no number", where="test", fix="send one")
+        return StreamReading([BlockEvent(Tier.L0, "e", BlockAction.STORED, (int(payload),), 1.0)])
+
+    def lost(self):
+        self.calls.append("lost")
+        self.stale = True
+
+    def restart(self, at_unix_seconds):
+        self.calls.append("restart")
+        self.stale = False
+        return StreamReading([BlockEvent(Tier.L0, "e", BlockAction.EVICTED, (9,), at_unix_seconds)])
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def published():
+    return []
+
+
+@pytest.fixture
+def desk(clock, said, published):
+    def say(message, *args):
+        said.append(message % args)
+
+    return Desk(Ledger("exporter", published.append), Oddities(say, monotonic=clock), lambda: 50.0, clock)
+
+
+@pytest.fixture
+def stream(clock, said):
+    def say(message, *args):
+        said.append(message % args)
+
+    health = Health(SOURCE, fresh_seconds=5, since_unix_seconds=0, monotonic=clock, voice=Voice(say, say))
+    return Stream(Subscriber(), Meaning(), health)
+
+
+def feed(stream, desk, *items):
+    stream.subscriber.items = list(items)
+    return [entry.block_hashes for entry in stream.drain(desk)]
+
+
+def units(stream):
+    return {
+        sample.labels[1]: sample.value
+        for sample in stream.health.samples()
+        if sample.metric is metrics.SOURCE_MESSAGES
+    }
+
+
+def test_messages_become_entries_in_order_in_one_batch(stream, desk, published):
+    """What arrived together is published together."""
+    assert feed(stream, desk, Message(0, b"1"), Message(1, b"2")) == [(1,), (2,)]
+    assert [[entry.block_hashes for entry in batch] for batch in published] == [[(1,), (2,)]]
+    assert units(stream) == {"received": 2, "missing": 0, "undecodable": 0}
+
+
+def test_a_message_nobody_can_read_costs_itself(stream, desk, said):
+    """It is counted, named once, and the rest goes on."""
+    entries = feed(stream, desk, Message(0, b"x"), Message(1, b"1"), Message(2, b"y"))
+
+    assert entries == [(1,)]
+    assert units(stream) == {"received": 1, "missing": 0, "undecodable": 2}
+    assert len(said) == 1
+    assert "no number" in said[0]
+
+
+def test_a_fault_of_ours_costs_its_message(stream, desk, said):
+    """It is told as our own, and does not end the stream."""
+    assert feed(stream, desk, Message(0, b"fault"), Message(1, b"1")) == [(1,)]
+    assert "a fault of ours" in said[0]
+    assert units(stream)["undecodable"] == 1
+
+
+def test_a_gap_is_missing_and_makes_the_state_stale(stream, desk):
+    """The coverage says how much and that what is derived from it is not to be trusted."""
+    feed(stream, desk, Message(0, b"1"), Gap(1, 4), Message(5, b"2"))
+
+    (coverage,) = stream.health.coverage(60.0)
+    assert stream.meaning.calls == ["lost"]
+    assert (coverage.received, coverage.missing, coverage.stale) == (2, 4, True)
+    assert (coverage.first_sequence, coverage.last_sequence) == (0, 5)
+
+
+def test_a_restart_parts_the_coverage(stream, desk):
+    """Its entries are handed on, and the new life has ranges of its own."""
+    assert feed(stream, desk, Message(7, b"1"), Restart(), Message(0, b"2")) == [(1,), (9,), (2,)]
+
+    old, new = stream.health.coverage(60.0)
+    assert (old.last_sequence, new.first_sequence, new.restarts) == (7, 0, 1)
+
+
+def test_what_the_publisher_dropped_is_missing_too(stream, desk):
+    """The hook tells how many records it had no room for: they have no sequence, but they are lost."""
+    feed(stream, desk, Message(0, b"odd"))
+
+    assert units(stream) == {"received": 1, "missing": 3, "undecodable": 0}
+
+
+def test_frames_that_are_no_message_are_counted(stream, desk):
+    """The subscriber could not even find a payload in them."""
+    stream.subscriber.undecodable = 2
+    feed(stream, desk)
+    feed(stream, desk)
+
+    assert units(stream)["undecodable"] == 2
+
+
+def test_a_stream_without_a_publisher_is_said_to_be_down_after_a_while(stream, desk, said, clock):
+    """It has time to connect; when its publisher comes, it is back."""
+    stream.subscriber.connected = False
+    feed(stream, desk)
+    assert said == []
+
+    clock.now = PATIENCE_SECONDS
+    feed(stream, desk)
+    feed(stream, desk)
+    assert len(said) == 1
+    assert "nobody publishes" in said[0]
+
+    stream.subscriber.connected = True
+    feed(stream, desk)
+    assert said[1:] == [f"{SOURCE}: is back"]
+
+
+def test_entries_that_cannot_be_published_are_told(stream, desk, said):
+    """They are counted as lost to the feed, and on no metric."""
+
+    def refuse(_):
+        raise BadInput("the feed is closed", where="feed", fix="open it")
+
+    broken = Desk(Ledger("exporter", refuse), desk.oddities, desk.clock, desk.monotonic)
+
+    feed(stream, broken, Message(0, b"1"))
+
+    assert "the feed is closed" in said[0]
+    assert [sample.metric for sample in broken.ledger.samples()] == [metrics.FEED_BATCHES]

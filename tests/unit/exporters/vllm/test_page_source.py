@@ -1,0 +1,149 @@
+"""One API server's page for all the engines behind it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from exporters.engines import Engines
+from exporters.vllm.events import BlocksStored, ChangeBatch
+from exporters.vllm.page_source import EnginePageSource
+from exporters.vllm.residency import Residency
+from tests.captured import ENGINE
+from tierscope.domain.errors import SourceUnreadable
+from tierscope.domain.events import EngineTokens, TierActivity, TierSample
+from tierscope.domain.requests import TokenSplit
+from tierscope.domain.tiers import Tier
+
+URL = "http://pod-0:8000/metrics"
+
+
+class Page:
+    """Stands in for a fetcher: one page, whatever the address."""
+
+    def __init__(self, text=""):
+        self.text = text
+
+    def get(self, url):
+        assert url == URL
+        return self.text.encode()
+
+
+@pytest.fixture
+def engines():
+    return Engines()
+
+
+@pytest.fixture
+def source(engines):
+    return EnginePageSource(URL, [ENGINE], engines, began_unix_seconds=1000.0)
+
+
+def counters(computed, *, model="m", engine="0", created=1.0):
+    labels = f'engine="{engine}",model_name="{model}"'
+    return "\n".join(
+        [
+            f"vllm:prompt_tokens_total{{{labels}}} {computed}",
+            f"vllm:prompt_tokens_created{{{labels}}} {created}",
+            f'vllm:prompt_tokens_by_source_total{{{labels},source="local_compute"}} {computed}',
+            f"vllm:prefix_cache_queries_total{{{labels}}} {computed}",
+            f"vllm:prefix_cache_hits_total{{{labels}}} 0",
+            "",
+        ]
+    )
+
+
+def read(source, text, at=1010.0):
+    return source.read(Page(text), at)
+
+
+def tokens(reading):
+    return {
+        (entry.engine.rank, entry.model): entry.tokens.prompt
+        for entry in reading.entries
+        if isinstance(entry, EngineTokens)
+    }
+
+
+def test_growth_between_two_readings_is_handed_on_with_its_span(source):
+    """Tokens and lookups since the last reading; nothing where nothing grew."""
+    assert tokens(read(source, counters(100))) == {}
+
+    reading = read(source, counters(130), at=1015.0)
+
+    assert reading.entries == [
+        EngineTokens(ENGINE, "m", 1010.0, 1015.0, TokenSplit(30, computed=30)),
+        TierActivity(Tier.L0, str(ENGINE), 1010.0, 1015.0, lookup_hit_tokens=0, lookup_miss_tokens=30),
+    ]
+    assert read(source, counters(130), at=1020.0).entries == []
+
+
+def test_an_engine_that_began_after_us_counts_from_zero(source):
+    """Its first page is all news: we were there before it."""
+    assert tokens(read(source, counters(70, created=1005.0))) == {(0, "m"): 70}
+
+
+def test_a_model_that_appears_on_a_known_page_counts_from_zero(source):
+    """A label set that was not there before began at zero."""
+    read(source, counters(100))
+
+    reading = read(source, counters(100) + counters(40, model="lora"))
+
+    assert tokens(reading) == {(0, "lora"): 40}
+
+
+def test_a_restart_is_told(source):
+    """The page's incarnation changes with the engine's."""
+    read(source, counters(100))
+
+    assert read(source, counters(10, created=2.0)).restarted
+
+
+def test_each_rank_gets_its_own_series(engines):
+    """Two ranks are known; a third that turns up beside them is the same replica's."""
+    known = [ENGINE, replace(ENGINE, rank=1)]
+    source = EnginePageSource(URL, known, engines, began_unix_seconds=0.0)
+
+    reading = read(source, "".join(counters(10 + rank, engine=rank) for rank in range(3)))
+
+    assert tokens(reading) == {(0, "m"): 10, (1, "m"): 11, (2, "m"): 12}
+
+
+def test_a_rank_behind_an_api_server_of_its_own_is_the_one_that_is_meant(engines):
+    """With an external load balancer each rank has its own page, on which it may be called 0."""
+    source = EnginePageSource(URL, [replace(ENGINE, rank=3)], engines, began_unix_seconds=0.0)
+
+    assert tokens(read(source, counters(10))) == {(3, "m"): 10}
+
+
+def test_an_engine_label_that_is_no_rank_is_named_and_left_out(source):
+    """Nobody knows whose series these are."""
+    reading = read(source, counters(10) + counters(10, engine="decode-a"))
+
+    assert [oddity.what for oddity in reading.oddities] == ["engine label that is no rank"]
+
+
+def test_the_size_and_fill_of_l0_come_from_the_page_and_the_events(source, engines):
+    """The engine's own usage gauge counts blocks in use only; what holds a prefix is told by the events."""
+    facts = engines.facts(ENGINE)
+    facts.residency = Residency(str(ENGINE), "events")
+    stored = [BlocksStored("GPU", 0, (1, 2, 3), None, 16), BlocksStored("CPU", 0, (1,), None, 16)]
+    facts.residency.apply(ChangeBatch(1.0, tuple(stored), 0))
+    config = 'vllm:cache_config_info{engine="0",block_size="16",num_gpu_blocks="101"} 1\n'
+
+    reading = read(source, counters(10) + config)
+
+    assert reading.entries == [
+        TierSample(Tier.L0, str(ENGINE), 1010.0, capacity_blocks=100, used_blocks=3, block_tokens=16),
+        TierSample(Tier.L1, str(ENGINE), 1010.0, used_blocks=1, block_tokens=16),
+    ]
+    assert (facts.model, facts.block_tokens) == ("m", 16)
+
+
+def test_a_page_that_is_no_engines_is_unreadable(source):
+    """Another program under the address is a source that is down, not an engine without traffic."""
+    with pytest.raises(SourceUnreadable) as caught:
+        read(source, "capacity 5\n")
+
+    assert caught.value.where == URL
