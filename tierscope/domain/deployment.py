@@ -74,6 +74,8 @@ class Deployment:
     """Memory requested for one replica's engine container; none: not known."""
     l2_workers: int | None = None
     """Workers the L2 pool is spread over; none: not known."""
+    l1_keeps_loads: bool | None = None
+    """Whether L1 keeps what it loads from L2 (LMCache server: l2-prefetch-policy retain); none: inferred."""
 
     def tier(self, tier: Tier) -> TierConfig | None:
         """The configuration of one tier, None where the deployment has no such tier."""

@@ -162,6 +162,8 @@ class Testbed:
             ),
             bytes_per_token=float(config.bytes_per_token),
             objective=config.objective,
+            l2_workers=config.l2_workers,
+            l1_keeps_loads=config.l1_retain_loads,
         )
 
     def _workload(self) -> Workload:
