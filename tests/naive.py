@@ -107,3 +107,25 @@ def block_reuse(
             reuse.append((at, block, row, None if before is None else before[1], tier, interval))
             last[key] = (at, row)
     return reuse
+
+
+def hits_with_dropped_loads(paths: Sequence[Path], holder_of: Sequence[int], capacity: int) -> list[int]:
+    """L1 hits where every holder of `capacity` units drops what it loads from a pool that keeps everything.
+
+    A unit is computed once, by the first who wants it, and only then stored; a lookup touches what is there.
+    """
+    caches: dict[int, list[int]] = {}
+    pool: set[int] = set()
+    hits = []
+    for path, holder in zip(paths, holder_of, strict=True):
+        cache = caches.get(holder, [])
+        held = set(cache)
+        hit = 0
+        while hit < len(path) and path[hit] in held:
+            hit += 1
+        hits.append(hit)
+        keep = [unit for unit in path if unit in held or unit not in pool]
+        cache = [unit for unit in cache if unit not in keep] + list(reversed(keep))
+        caches[holder] = cache[len(cache) - capacity :] if len(cache) > capacity else cache
+        pool.update(path)
+    return hits

@@ -27,6 +27,7 @@ class Generated:
 
 def generated_files() -> tuple[Generated, ...]:
     """Every generated file; a new one is a line here. What needs a heavy room imports it in here."""
+    from tierscope.advice.schema import recommendation_schema_file
     from tierscope.cli import reference
     from tierscope.cli.dashboards import dashboard_files
     from tierscope.storage.reference import store_page
@@ -34,6 +35,7 @@ def generated_files() -> tuple[Generated, ...]:
     return (
         *dashboard_files("dashboards/generated/"),
         Generated("docs/reference/metrics.md", reference.metrics_page),
+        Generated("docs/reference/recommendation.schema.json", recommendation_schema_file),
         Generated("docs/reference/rules.md", reference.rules_page),
         Generated("docs/reference/settings.md", reference.settings_page),
         Generated("docs/reference/spans.md", reference.spans_page),

@@ -1,0 +1,283 @@
+"""The recommendation: what an operator reads, as frozen types that are the JSON document.
+
+Field order is the document's order. `None` becomes null and always means "not known", never zero.
+Ratios are 0 to 1 and shares of prompt tokens; times are UTC.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
+
+from tierscope.domain.deployment import RoutingPolicy
+from tierscope.domain.tiers import Tier
+
+
+class Status(StrEnum):
+    """What the document says in one word."""
+
+    RECOMMEND = "recommend"
+    NO_CHANGE = "no_change"
+    INSUFFICIENT_EVIDENCE = "insufficient_evidence"
+
+
+class Severity(StrEnum):
+    """How urgent a finding is."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class FindingKind(StrEnum):
+    """What a finding is about."""
+
+    LOW_TRAFFIC = "low_traffic"
+    INCOMPLETE_EVENTS = "incomplete_events"
+    MODEL_DISAGREES = "model_disagrees"
+    DRIFT = "drift"
+    L2_NEVER_EVICTS = "l2_never_evicts"
+    L1_DROPS_LOADS = "l1_drops_loads"
+    LIMIT_BELOW_TARGET = "limit_below_target"
+
+
+class ChangeKind(StrEnum):
+    """What a change touches."""
+
+    TIER_SIZE = "tier_size"
+    ROUTING = "routing"
+    REPLICAS = "replicas"
+    INSTANCE_TYPE = "instance_type"
+    CONFIG = "config"
+
+
+class ApplyFormat(StrEnum):
+    """How `Apply.document` is to be read."""
+
+    JSON_PATCH = "json_patch"
+    HELM_VALUES = "helm_values"
+    ENV = "env"
+    AWS_CLI = "aws_cli"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The span of history the advice rests on."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """One thing the advice would need more of."""
+
+    what: str
+    have: float | None
+    need: float | None
+    wait_seconds: float | None
+    """How long it would take at the present rate; null where waiting does not help or cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSummary:
+    """What the advice rests on, and what it would need more of."""
+
+    requests: int
+    block_accesses: int
+    completeness_ratio: float | None
+    """Share of the record streams that was received and understood."""
+    warm_ratio: float | None
+    """Share of the advised sizes that the warm-up part had filled before measuring began, at most 1."""
+    drift: bool | None
+    """Whether the last part of the window behaves unlike the part before it."""
+    holdout_mae: float | None
+    """Mean error, in hit ratio, of predicting the window's second half from its first half."""
+    routing_age_seconds: float | None
+    """Age of the routing comparison; null where none was made."""
+    missing: tuple[Missing, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TierState:
+    """One tier today. Sizes are of one holder: an engine's L0, a replica's L1, the whole L2 pool."""
+
+    capacity_bytes: float | None
+    used_bytes: float | None
+    hit_ratio: float | None
+    """Share of prompt tokens this tier served; null where the source does not tell tiers apart."""
+    bytes_per_token: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """TTFT seen in the measured part of the window, in seconds."""
+
+    p50: float | None
+    p90: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The deployment in force and how it does."""
+
+    namespace: str
+    endpoint: str
+    model: str
+    routing: RoutingPolicy
+    replicas: int
+    tiers: Mapping[Tier, TierState]
+    ttft: Quantiles
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A predicted value with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class HitRatios:
+    """Predicted shares of prompt tokens by the tier that serves them; `total` is their sum."""
+
+    l0: Estimate
+    l1: Estimate
+    l2: Estimate
+    total: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What is expected once this change and those before it in the list are in force and warm."""
+
+    hit_ratio: HitRatios
+    ttft_p50_seconds: Estimate | None
+    ttft_p90_seconds: Estimate | None
+    cost_per_hour: Estimate | None
+    """Null until prices are configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """One step of applying a change."""
+
+    what: str
+    format: ApplyFormat
+    document: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class RevertIf:
+    """A measurable reason to undo the change: `query` (PromQL) compared with `value` for `for_seconds`."""
+
+    what: str
+    query: str
+    comparison: Literal["<", ">"]
+    value: float
+    for_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One recommended change."""
+
+    id: str
+    kind: ChangeKind
+    target: str
+    from_: Annotated[float | str | None, Field(alias="from")]
+    to: float | str
+    unit: str
+    predicted: Predicted
+    why: str
+    risks: tuple[str, ...]
+    apply: tuple[Apply, ...]
+    revert_if: tuple[RevertIf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One size and the hit ratio expected there."""
+
+    capacity_bytes: float
+    hit_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Hit ratio of a tier and those above it for each size of one holder; other tiers as advised."""
+
+    capacity_bytes: tuple[float, ...]
+    hit_ratio: tuple[float, ...]
+    current: Point | None
+    recommended: Point | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a person should know, with the numbers it rests on and what to do."""
+
+    kind: FindingKind
+    severity: Severity
+    title: str
+    evidence: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another choice: the sizes that would meet another target, so that a person can choose otherwise."""
+
+    target: float
+    capacity_bytes: Mapping[Tier, float]
+    hit_ratio: Estimate
+    ttft_p50_seconds: Estimate | None
+    ttft_p90_seconds: Estimate | None
+    cost_per_hour: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """Tierscope's advice for one inference endpoint."""
+
+    status: Status
+    generated_at: datetime
+    window: Window
+    evidence: EvidenceSummary
+    current: Current
+    changes: tuple[Change, ...]
+    curves: Mapping[Tier, Curve]
+    findings: tuple[Finding, ...]
+    alternatives: tuple[Alternative, ...]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The document as JSON values, ready for a response, a file or the store."""
+        document: list[dict[str, JsonValue]] = document_adapter().dump_python(
+            (self,), mode="json", by_alias=True
+        )
+        return document[0]
+
+
+def utc(at_unix_seconds: float) -> datetime:
+    """A unix time as the document writes it: UTC, whole milliseconds."""
+    return datetime.fromtimestamp(round(at_unix_seconds, 3), UTC)
+
+
+@functools.cache
+def document_adapter() -> TypeAdapter[tuple[Recommendation]]:
+    """What turns documents into JSON values and describes them.
+
+    A tuple of one document, because inside a tuple the configuration reaches every nested dataclass.
+    """
+    return TypeAdapter(
+        tuple[Recommendation],
+        config=ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False),
+    )

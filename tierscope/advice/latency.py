@@ -1,0 +1,147 @@
+"""What other sizes would do to TTFT, by re-pricing the recorded requests; absent where it cannot be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tierscope.advice.document import Estimate
+from tierscope.advice.thresholds import (
+    MIN_TTFT_RECORDS,
+    MIN_TTFT_TIER_RECORDS,
+    MOST_TTFT_ERROR_RATIO,
+    MOST_TTFT_RECORDS,
+    RESAMPLES,
+    SLICES,
+    SMALLEST_TTFT_SHARE,
+)
+from tierscope.analytics.attribution import Split
+from tierscope.analytics.bootstrap import HIGH, LOW
+from tierscope.analytics.ttft import TtftFit, fit_ttft
+from tierscope.domain.trace import FloatArray, Int64Array
+from tierscope.domain.window import RequestWindow
+
+
+class Prediction(NamedTuple):
+    """TTFT at other sizes, or why it is not given."""
+
+    p50: Estimate | None
+    p90: Estimate | None
+    absent_because: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TtftModel:
+    """A fit and the m requests it re-prices.
+
+    `requests` (m,) index the window; `queue_seconds` and `noise` (m,) are each request's own queue time
+    and its ratio of observed to fitted service time, both kept as they were. `columns` are the origins
+    with a fitted cost; `error_ratio` is how far the first half's fit is off on the second half's median.
+    """
+
+    requests: Int64Array
+    queue_seconds: FloatArray
+    ttft_seconds: FloatArray
+    noise: FloatArray
+    prompt: Int64Array
+    fit: TtftFit
+    priced: tuple[str, ...]
+    merged: bool
+    error_ratio: float
+
+    def predict(self, now: Split, then: Split, rng: np.random.Generator) -> Prediction:
+        """TTFT quantiles if the tiers served `then` instead of `now`, both modelled; (n,) each.
+
+        The observed quantile is scaled by the modelled change, so that what the model leaves out cancels.
+        """
+        unpriced = self._unpriced_share(then)
+        if unpriced:
+            return Prediction(None, None, f"too few requests were served from {unpriced} to price its tokens")
+        draws = rng.multinomial(SLICES, np.full(SLICES, 1 / SLICES), size=RESAMPLES).astype(np.float64)
+        before, after = self._seconds(now), self._seconds(then)
+        p50, p90 = (self._estimate(before, after, draws, q) for q in (0.5, 0.9))
+        return Prediction(p50, p90)
+
+    def _estimate(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> Estimate:
+        whole = np.ones((1, SLICES))
+        value = self._scaled(before, after, whole, q)[0]
+        low, high = np.quantile(self._scaled(before, after, draws, q), (LOW, HIGH))
+        return Estimate(
+            float(value), float(low * max(1 - self.error_ratio, 0)), float(high * (1 + self.error_ratio))
+        )
+
+    def _scaled(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> FloatArray:
+        observed = _quantiles(self.ttft_seconds, draws, q)
+        change: FloatArray = _quantiles(after, draws, q) / _quantiles(before, draws, q)
+        return observed * change
+
+    def _seconds(self, split: Split) -> FloatArray:
+        tokens = _tokens(split, self.requests, self.merged)
+        priced = np.column_stack([tokens[name] for name in self.priced])
+        return self.queue_seconds + self.noise * self.fit.seconds(priced)
+
+    def _unpriced_share(self, split: Split) -> str | None:
+        total = max(int(self.prompt.sum()), 1)
+        for name, column in _tokens(split, self.requests, self.merged).items():
+            if name not in self.priced and column.sum() / total > SMALLEST_TTFT_SHARE:
+                return name
+        return None
+
+
+def ttft_model(window: RequestWindow, first: int) -> TtftModel | str:
+    """Fit TTFT over requests `first`.. of a window; the reason in words where that cannot be trusted."""
+    queue = np.nan_to_num(window.queue_seconds, nan=0.0)
+    usable = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > queue)
+    requests = np.flatnonzero(usable[first:]) + first
+    if len(requests) < MIN_TTFT_RECORDS:
+        return f"{len(requests)} records have a TTFT and {MIN_TTFT_RECORDS} are needed"
+    if len(requests) > MOST_TTFT_RECORDS:
+        requests = requests[np.linspace(0, len(requests) - 1, MOST_TTFT_RECORDS).astype(np.int64)]
+    merged = bool(window.external[first:].any())
+    observed = Split(window.l0, window.l1 + window.external, window.l2, window.computed)
+    tokens = _tokens(observed, requests, merged)
+    priced = tuple(
+        name for name, column in tokens.items() if np.count_nonzero(column) >= MIN_TTFT_TIER_RECORDS
+    )
+    design = np.column_stack([tokens[name] for name in priced]) if priced else np.zeros((len(requests), 0))
+    service = window.ttft_seconds[requests] - queue[requests]
+    fit = fit_ttft(design, service)
+    if fit.error_ratio > MOST_TTFT_ERROR_RATIO:
+        return f"tokens by tier explain TTFT only to {fit.error_ratio:.0%} for half of the requests"
+    return TtftModel(
+        requests=requests,
+        queue_seconds=queue[requests],
+        ttft_seconds=window.ttft_seconds[requests],
+        noise=service / fit.seconds(design),
+        prompt=window.prompt[requests],
+        fit=fit,
+        priced=priced,
+        merged=merged,
+        error_ratio=_holdout_error(design, service),
+    )
+
+
+def _tokens(split: Split, requests: Int64Array, merged: bool) -> dict[str, FloatArray]:
+    """Token columns by the name of what is priced; L1 and L2 are one where records do not tell them apart."""
+    l1, l2 = split.l1[requests].astype(np.float64), split.l2[requests].astype(np.float64)
+    loaded = {"L1 or L2": l1 + l2} if merged else {"L1": l1, "L2": l2}
+    return {"computed": split.computed[requests].astype(np.float64), **loaded}
+
+
+def _holdout_error(design: FloatArray, service: FloatArray) -> float:
+    """How far the first half's fit misses the second half's median, as a ratio."""
+    half = len(service) // 2
+    predicted = fit_ttft(design[:half], service[:half]).seconds(design[half:])
+    return float(abs(np.median(service[half:] / predicted) - 1))
+
+
+def _quantiles(values: FloatArray, draws: FloatArray, q: float) -> FloatArray:
+    """The q-quantile of m values in each resampling of their slices: `draws` (resamples, slices) counts."""
+    order = np.argsort(values)
+    slice_of = order * SLICES // len(values)
+    cumulated = np.cumsum(draws[:, slice_of], axis=1)
+    index = (cumulated >= q * cumulated[:, -1:]).argmax(axis=1)
+    found: FloatArray = values[order][index]
+    return found

@@ -1,0 +1,198 @@
+"""What a choice of sizes is expected to bring, written as parts of the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tierscope.advice.document import (
+    Alternative,
+    Change,
+    ChangeKind,
+    Curve,
+    Estimate,
+    HitRatios,
+    Point,
+    Predicted,
+)
+from tierscope.advice.latency import Prediction, TtftModel
+from tierscope.advice.patches import apply_size, revert_if, risks_of
+from tierscope.advice.selfcheck import SelfCheck
+from tierscope.advice.sizing import (
+    SizeCurve,
+    SizingTask,
+    TierSizing,
+    round_up_bytes,
+    size_curve,
+)
+from tierscope.advice.study import Sizes, Study
+from tierscope.advice.thresholds import ALTERNATIVE_TARGETS, GRID_SIZES, RESAMPLES, SEED
+from tierscope.analytics.attribution import Split
+from tierscope.analytics.bootstrap import interval_of, resampled_ratios
+from tierscope.domain.tiers import Tier
+from tierscope.domain.units import format_bytes
+
+LEAST = {
+    Tier.L1: "it must hold one longest prompt and have room for what is on its way from L2",
+    Tier.L2: "it is what the pool came to hold, and a full pool refuses new chunks instead of making room",
+}
+"""Why a tier is not advised smaller than its least size."""
+
+NO_PRICES = "Cost is not predicted: no prices are configured."
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A study with all that makes its predictions more or less sure. `widening` is in hit ratio."""
+
+    study: Study
+    today: Split
+    sizings: Mapping[Tier, TierSizing]
+    check: SelfCheck
+    drift_widening: float
+    ttft: TtftModel | str
+
+    def hit_ratios(self, split: Split) -> HitRatios:
+        """Predicted shares of prompt tokens by tier, each with its interval."""
+        total = split.l0 + split.l1 + split.l2
+        measured = self.study.history.measure(np.column_stack((split.l0, split.l1, split.l2, total)))
+        own_error = np.abs(measured.predicted - measured.observed)
+        widen = np.maximum(own_error, self._tier_errors()) + self._disagreements() + self.drift_widening
+        resampled = resampled_ratios(measured.slices, RESAMPLES, np.random.default_rng(SEED))
+        value, interval = measured.slices.ratio, interval_of(resampled, widen)
+        return HitRatios(
+            *(Estimate(float(value[i]), float(interval.low[i]), float(interval.high[i])) for i in range(4))
+        )
+
+    def latency(self, split: Split) -> Prediction:
+        """TTFT if the tiers served `split`, or why it is not given."""
+        if isinstance(self.ttft, str):
+            return Prediction(None, None, self.ttft)
+        return self.ttft.predict(self.today, split, np.random.default_rng(SEED))
+
+    def _tier_errors(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Hold-out error of l0, l1, l2 and their sum, from the curves of the sized tiers."""
+        l1, l2 = (
+            self.sizings[tier].curve.measured.holdout_mae if tier in self.sizings else 0.0
+            for tier in (Tier.L1, Tier.L2)
+        )
+        return np.array([0.0, l1, l2, max(l1, l2)])
+
+    def _disagreements(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        l0, l1, l2 = (self.check.widening(tier) for tier in Tier)
+        return np.array([l0, l1, l2, l2])
+
+
+def change_for(sizing: TierSizing, outlook: Outlook, before: Sizes, after: Sizes) -> Change:
+    """Write one change of size: what it brings over the sizes `before` it, why, how, and when to undo it."""
+    tier, deployment = sizing.task.tier, outlook.study.deployment
+    split = outlook.study.split(after)
+    ratios, ttft = outlook.hit_ratios(split), outlook.latency(split)
+    from_bytes, to_bytes = before[tier], after[tier]
+    return Change(
+        id=f"tier_size:{tier.value}",
+        kind=ChangeKind.TIER_SIZE,
+        target=tier.value,
+        from_=from_bytes,
+        to=to_bytes,
+        unit="bytes",
+        predicted=Predicted(ratios, ttft.p50, ttft.p90, None),
+        why=_why(sizing, ttft),
+        risks=risks_of(tier, deployment, from_bytes, to_bytes),
+        apply=apply_size(tier, deployment, from_bytes, to_bytes),
+        revert_if=revert_if(tier, deployment, ratios.total, ttft.p90),
+    )
+
+
+def _why(sizing: TierSizing, ttft: Prediction) -> str:
+    task = sizing.task
+    served = "L0 and L1" if task.tier is Tier.L1 else "all tiers"
+    today, then = sizing.ratio_at(task.current_bytes), sizing.ratio_at(sizing.chosen_bytes)
+    unlimited = float(sizing.curve.ratio[-1])
+    sizes = f"With {format_bytes(sizing.chosen_bytes)} instead of {format_bytes(task.current_bytes)}"
+    gain = f"would have served {then:.1%} of prompt tokens instead of {today:.1%}"
+    ends = f"{format_bytes(sizing.wanted_low_bytes)} and {format_bytes(sizing.wanted_high_bytes)}"
+    sentences = [
+        f"{sizes}, {served} {gain}.",
+        f"An unlimited size would give {unlimited:.1%}, and {task.target:.0%} of that is asked for.",
+        f"The size that gives it lies between {ends}.",
+    ]
+    if sizing.floored:
+        sentences.append(f"Less than {format_bytes(task.least_bytes)} is not advised: {LEAST[task.tier]}.")
+    if sizing.limited:
+        sentences.append(f"The limit keeps it from the {format_bytes(sizing.wanted_bytes)} that would do.")
+    if ttft.absent_because is not None:
+        sentences.append(f"TTFT is not predicted: {ttft.absent_because}.")
+    return " ".join([*sentences, NO_PRICES])
+
+
+def curve_of(sizing: TierSizing, advised: bool) -> Curve:
+    """The curve of a sized tier with today's point and, where a change is advised, the advised one."""
+    task = sizing.task
+    points = [Point(size, sizing.ratio_at(size)) for size in (task.current_bytes, sizing.chosen_bytes)]
+    return _curve(sizing.curve, task.bytes_per_unit, points[0], points[1] if advised else None)
+
+
+def l0_curve(study: Study) -> Curve | None:
+    """The curve of L0 alone; None where the bytes of its blocks are not known."""
+    reading = study.readings.get(Tier.L0)
+    if reading is None or reading.bytes_per_token is None or reading.capacity_bytes is None:
+        return None
+    base = np.zeros_like(study.window.prompt)
+    per_block = study.bytes_per_unit(Tier.L0)
+    task = SizingTask(Tier.L0, study.streams.l0, base, per_block, reading.capacity_bytes, None, 0.0, 1.0)
+    curve = size_curve(task, study.history, _log_sizes(task))
+    today = Point(reading.capacity_bytes, curve.at(task.units(reading.capacity_bytes)))
+    return _curve(curve, per_block, today, None)
+
+
+def _curve(curve: SizeCurve, per_unit: float, current: Point, recommended: Point | None) -> Curve:
+    return Curve(
+        tuple(float(units * per_unit) for units in curve.capacities_units),
+        tuple(float(ratio) for ratio in curve.ratio),
+        current,
+        recommended,
+    )
+
+
+def _log_sizes(task: SizingTask) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    most = max(int(task.stream.footprint_units().max(initial=0)), 1)
+    longest = min(max(task.stream.longest_units(), 1), most)
+    return np.unique(np.geomspace(longest, most, GRID_SIZES).round().astype(np.int64))
+
+
+def alternatives(outlook: Outlook) -> tuple[Alternative, ...]:
+    """What other targets would take: ascending in size and in hit ratio, none dominated by another."""
+    found: list[Alternative] = []
+    asked = outlook.study.deployment.objective.target
+    for target in sorted({*ALTERNATIVE_TARGETS, asked}):
+        sizes = _sizes_for(target, outlook)
+        split = outlook.study.split(sizes)
+        ratio, ttft = outlook.hit_ratios(split).total, outlook.latency(split)
+        if not found or (ratio.value > found[-1].hit_ratio.value and sizes != found[-1].capacity_bytes):
+            found.append(Alternative(target, sizes, ratio, ttft.p50, ttft.p90, None))
+    return tuple(found)
+
+
+def _sizes_for(target: float, outlook: Outlook) -> Sizes:
+    """Sizes that meet another target, tier by tier, at the resolution of the curves."""
+    study, sizes = outlook.study, dict[Tier, float]()
+    base = study.l0_tokens
+    for tier, sizing in outlook.sizings.items():
+        task, curve = sizing.task, sizing.curve
+        if target != task.target and tier is Tier.L2 and Tier.L1 in sizes:
+            task = replace(task, base=base, target=target)
+            curve = size_curve(task, study.history, _log_sizes(task))
+        wanted = max(curve.smallest(target * float(curve.ratio[-1])), task.least_units)
+        size = round_up_bytes(wanted * task.bytes_per_unit)
+        limit = sizing.task.limit_bytes
+        sizes[tier] = size if limit is None else min(size, limit)
+        base = study.history.over(base, study.depth_tokens(tier, sizes[tier])[:, None])[:, 0]
+    return sizes
+
+
+def sizes_of(sizings: Sequence[TierSizing], today: Sizes) -> Sizes:
+    """Today's sizes with those of `sizings` put in."""
+    return {**today, **{sizing.task.tier: sizing.chosen_bytes for sizing in sizings}}

@@ -1,0 +1,118 @@
+"""What the tiers' own readings and the sources' coverage say: sizes, bytes a token, completeness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tierscope.domain.deployment import Deployment
+from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.identity import SourceKind
+from tierscope.domain.tiers import Tier
+from tierscope.domain.window import Evidence
+
+RECORD_SOURCES = (SourceKind.VLLM_HOOK, SourceKind.FEED)
+"""The two streams every request record travels; losses on either lose requests."""
+
+
+class TierReading(NamedTuple):
+    """One tier now, of one holder on average; None where no source says."""
+
+    capacity_bytes: float | None
+    used_bytes: float | None
+    bytes_per_token: float | None
+    capacity_tokens: float | None
+
+
+def read_tiers(evidence: Evidence, deployment: Deployment) -> Mapping[Tier, TierReading]:
+    """Read every tier the deployment has or a source reports; configuration goes before readings.
+
+    A tier whose own bytes a token are not known takes those of another: KV values are stored as they are.
+    """
+    latest = _latest(evidence.samples)
+    measured = {tier: _bytes_per_token(latest.get(tier, ())) for tier in Tier}
+    known = next((value for value in measured.values() if value is not None), None)
+    per_token = {
+        tier: deployment.bytes_per_token or (known if value is None else value)
+        for tier, value in measured.items()
+    }
+    return {
+        tier: _reading(tier, deployment, latest.get(tier, ()), per_token[tier])
+        for tier in Tier
+        if deployment.tier(tier) is not None or tier in latest
+    }
+
+
+def completeness_ratio(coverage: Iterable[SourceCoverage]) -> float | None:
+    """Share of the record streams that arrived: hook times feed, each pooled; None if neither reported."""
+    share: float | None = None
+    for kind in RECORD_SOURCES:
+        parts = [part for part in coverage if part.source.kind is kind]
+        due = sum(part.received + part.missing + part.undecodable for part in parts)
+        if due:
+            share = (1.0 if share is None else share) * sum(part.received for part in parts) / due
+    return share
+
+
+def chunk_tokens(evidence: Evidence) -> int | None:
+    """Tokens of a chunk in L1 and L2: what the records say, else what the tiers' own readings say."""
+    if evidence.window.chunk_tokens is not None:
+        return evidence.window.chunk_tokens
+    latest = _latest(evidence.samples)
+    for tier in (Tier.L1, Tier.L2):
+        for sample in latest.get(tier, ()):
+            if sample.block_tokens:
+                return sample.block_tokens
+    return None
+
+
+def _latest(samples: Iterable[TierSample]) -> dict[Tier, tuple[TierSample, ...]]:
+    """The newest sample of every holder, by tier."""
+    newest: dict[tuple[Tier, str], TierSample] = {}
+    for sample in samples:
+        key = (sample.tier, sample.holder)
+        if key not in newest or newest[key].at_unix_seconds <= sample.at_unix_seconds:
+            newest[key] = sample
+    return {
+        tier: found
+        for tier in Tier
+        if (found := tuple(sample for (of, _), sample in newest.items() if of is tier))
+    }
+
+
+def _bytes_per_token(samples: Iterable[TierSample]) -> float | None:
+    """Bytes over tokens, both summed over holders: what is used where known, else what there is room for."""
+    for used in (True, False):
+        held_bytes = tokens = 0.0
+        for sample in samples:
+            size = sample.used_bytes if used else sample.capacity_bytes
+            blocks = sample.used_blocks if used else sample.capacity_blocks
+            if size and blocks and sample.block_tokens:
+                held_bytes += size
+                tokens += blocks * sample.block_tokens
+        if tokens:
+            return held_bytes / tokens
+    return None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return sum(found) / len(found) if found else None
+
+
+def _reading(
+    tier: Tier, deployment: Deployment, samples: tuple[TierSample, ...], per_token: float | None
+) -> TierReading:
+    config = deployment.tier(tier)
+    capacity = config.capacity_bytes if config else _mean(sample.capacity_bytes for sample in samples)
+    tokens = capacity / per_token if capacity and per_token else None
+    if tier is Tier.L0:
+        counted = _mean(
+            sample.capacity_blocks * sample.block_tokens
+            for sample in samples
+            if sample.capacity_blocks and sample.block_tokens
+        )
+        tokens = tokens if counted is None else counted
+        if capacity is None and tokens is not None and per_token is not None:
+            capacity = tokens * per_token
+    return TierReading(capacity, _mean(sample.used_bytes for sample in samples), per_token, tokens)

@@ -1,0 +1,112 @@
+"""Every number that decides whether and how we advise, with the reason it has that value."""
+
+from __future__ import annotations
+
+WARM_UP_SHARE = 0.3
+"""Share of the window's requests that only fills the modelled caches. Measured on recorded traces: counting
+the cold part as well makes the hold-out error three times as large."""
+
+SLICES = 20
+"""Runs the measured part is cut into for resampling: fewer give ragged intervals, more make neighbouring
+slices dependent, and resampling single requests is far too narrow."""
+
+RESAMPLES = 400
+"""Resampled histories per interval: the ends of a 95 % interval then rest on ten histories each."""
+
+MIN_REQUESTS = 300
+"""Ten requests in each measured slice; below that a slice's ratio is mostly noise."""
+
+MIN_BLOCK_ACCESSES = 2_000
+"""About a hundred block accesses a slice, the least for a ratio that is known to a few percent."""
+
+MIN_COMPLETENESS_RATIO = 0.95
+"""A lost record hides its own reuse and everybody's reuse of it, so the error in hit ratio can be twice
+the share lost: at 5 % lost it is as large as the intervals we give."""
+
+FULL_COMPLETENESS_RATIO = 0.999
+"""Below this the loss is reported as a finding, although advice is still given."""
+
+MIN_WARM_RATIO = 0.5
+"""A size of which the warm-up filled less than half is judged mostly on a cache that was still filling."""
+
+DRIFT_LATE_SLICES = 5
+"""The last quarter of the measured part is compared with what came before it."""
+
+DRIFT_PERMUTATIONS = 999
+"""Random orders of the slices; the smallest p value is then 0.001."""
+
+DRIFT_P_VALUE = 0.01
+"""Slices of one workload are not quite independent: 0.05 would flag one stationary window in ten."""
+
+DRIFT_SMALLEST_SHIFT = 0.03
+"""A shift in hit ratio below 3 points changes no sizing, however certain it is."""
+
+DRIFT_LARGEST_SHIFT = 0.10
+"""Beyond 10 points the past does not say what the next hours are like: we abstain instead of widening."""
+
+MOST_HOLDOUT_ERROR = 0.15
+"""If the first half of the window misses the second half's hit ratio at the advised size by more, the
+interval would be a third of the scale wide, and a size drawn from it a guess."""
+
+MODEL_ALLOWANCE = 0.05
+"""Share of prompt tokens by which the modelled and the observed hits may differ before we say so: running
+requests pin blocks, generated tokens are cached, and the caches were not empty when the window began."""
+
+MODEL_LARGEST_DISAGREEMENT = 0.15
+"""Beyond this the model does not describe the deployment, and sizes drawn from it mean nothing."""
+
+SMALLEST_SAVING = 0.10
+"""A smaller size is advised only if it frees a tenth: a change restarts engines and empties L0 and L1."""
+
+SMALLEST_GAIN = 0.005
+"""A larger size is advised only if it adds half a point of hit ratio, for the same reason."""
+
+TELLING_DIFFERENCE = 0.03
+"""If two models of L1 differ by less in today's hit ratio, the records do not tell which one is right."""
+
+STAGING_ROOM = 5
+"""Times the most that is ever on its way through L1 at once. LMCache's server frees room only above a
+watermark of 0.8 of its memory, so a load is sure of a fifth of it; without room a hit becomes a miss."""
+
+POOL_ROOM = 1.1
+"""Times the most that the pool was ever seen to hold: Curvine removes files by age or not at all, so a pool
+smaller than what it came to hold would refuse new chunks instead of dropping the least useful."""
+
+ROUNDING_SHARE = 1 / 32
+"""Sizes are rounded up to a power of two of bytes no larger than this share of them."""
+
+GRID_SIZES = 48
+"""Sizes a curve is computed at before it is refined around the one that is chosen."""
+
+REFINED_SIZES = 32
+"""Sizes between the two neighbours in the grid: the answer is within a fraction of a percent in size."""
+
+ALTERNATIVE_TARGETS = (0.8, 0.9, 0.95, 0.99)
+"""Targets shown beside the one asked for; beyond 0.99 a curve is flat and the size arbitrary."""
+
+MIN_TTFT_RECORDS = 200
+"""With 20 % noise the slopes are then known to 3 % (95 of 100 times to 12 %); with fewer they are not."""
+
+MIN_TTFT_TIER_RECORDS = 30
+"""Requests that loaded from a tier before its cost per token can be told from noise."""
+
+MOST_TTFT_RECORDS = 5_000
+"""More records make the fit slower and no better than the noise of the workload."""
+
+MOST_TTFT_ERROR_RATIO = 0.5
+"""If half of the requests are off by more than half, tokens do not explain TTFT here (queueing does)."""
+
+SMALLEST_TTFT_SHARE = 0.01
+"""A tier that would serve less than this share of tokens may lack a cost per token."""
+
+REVERT_AFTER_SECONDS = 3600.0
+"""How long a broken promise must last: L0 and L1 start empty after the change."""
+
+FULL_TIER_RATIO = 0.98
+"""A pool refuses new blocks while up to one block size is still free, so full is a little below 1."""
+
+MIN_FULL_SAMPLES = 5
+"""Readings of a full pool in a row before anything is said about what a full pool does."""
+
+SEED = 1
+"""Seed of every resampling, so that the same evidence gives the same document."""
