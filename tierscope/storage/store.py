@@ -12,10 +12,10 @@ from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
 from tierscope.domain.deployment import Deployment
 from tierscope.storage.chains import ChainEncoder
 from tierscope.storage.database import Database
+from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.ingest import Appended, write
 from tierscope.storage.intake import FeedItem, FeedLog, FeedState
 from tierscope.storage.opening import open_to_write
-from tierscope.storage.reader import DuckDbReader
 from tierscope.storage.rows import arrow_table, deployment_row
 from tierscope.storage.schema import DEPLOYMENTS, FEED_POSITIONS
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.ledgers import START, Ledger, batch
 from tierscope.domain.errors import StoreUnusable
-from tierscope.storage.reader import DuckDbReader
+from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.schema import VERSION
 from tierscope.storage.store import Store
 

@@ -15,7 +15,7 @@ from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.requests import NO_TOKENS, RequestRecord
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import TimeSpan
-from tierscope.storage.reader import DuckDbReader
+from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.store import Store
 
 ALL_TIME = TimeSpan(0.0, 1e11)

@@ -1,0 +1,155 @@
+"""Answers to a `Reader`'s questions out of a DuckDB file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.requests import TokenSplit
+from tierscope.domain.tiers import Tier
+from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.storage.database import Database
+from tierscope.storage.intake import merged
+from tierscope.storage.opening import open_to_read
+from tierscope.storage.schema import TABLES
+from tierscope.storage.windows import read_window, span_values
+
+
+class DuckDbReader:
+    """A `Reader` of an open DuckDB file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, path: str | Path) -> DuckDbReader:
+        """Open a store's file that no collector writes; close it with `close`. Raises `StoreUnusable`."""
+        return cls(open_to_read(Path(path).absolute()))
+
+    def close(self) -> None:
+        """Close the file that `open` opened."""
+        self._database.close()
+
+    def endpoints(self) -> tuple[tuple[str, str], ...]:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            return tuple(cursor.execute(_ENDPOINTS).fetchall())
+
+    def history(self, namespace: str, endpoint: str) -> TimeSpan | None:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            row = cursor.execute(_HISTORY, [namespace, endpoint]).fetchone()
+        return None if row is None or row[0] is None else TimeSpan(*row)
+
+    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+        """See `Reader`."""
+        return self._split(_TOTALS, span_values(namespace, endpoint, span))
+
+    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+        """See `Reader`."""
+        values = [namespace, endpoint, span.start_unix_seconds, span.end_unix_seconds]
+        return self._split(_ENGINE_TOTALS, values)
+
+    def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            return read_window(cursor, namespace, endpoint, span)
+
+    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            rows = cursor.execute(_SAMPLES, [span.start_unix_seconds, span.end_unix_seconds]).fetchall()
+        samples = (TierSample(Tier(tier), *values) for tier, *values in rows)
+        own = f"{namespace}/{endpoint}/"
+        return tuple(s for s in samples if s.tier is not Tier.L0 or s.holder.startswith(own))
+
+    def coverage(self, span: TimeSpan) -> tuple[SourceCoverage, ...]:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            rows = cursor.execute(_COVERAGE, [span.start_unix_seconds, span.end_unix_seconds]).fetchall()
+        return merged(
+            SourceCoverage(SourceId(SourceKind(kind), owner), *values) for kind, owner, *values in rows
+        )
+
+    def evidence(self, namespace: str, endpoint: str, span: TimeSpan) -> Evidence:
+        """See `Reader`."""
+        own = f"{namespace}/{endpoint}/"
+        return Evidence(
+            window=self.window(namespace, endpoint, span),
+            samples=self.samples(namespace, endpoint, span),
+            coverage=tuple(
+                coverage
+                for coverage in self.coverage(span)
+                if coverage.source.kind not in _OF_ENGINES or coverage.source.owner.startswith(own)
+            ),
+        )
+
+    def latest_recommendation(self, namespace: str, endpoint: str) -> bytes | None:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            row = cursor.execute(_RECOMMENDATION, [namespace, endpoint]).fetchone()
+        return None if row is None else str(row[0]).encode()
+
+    def row_counts(self) -> dict[str, int]:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            return {table.name: _count(cursor, table.name) for table in TABLES}
+
+    def _split(self, query: str, values: list[object] | dict[str, object]) -> TokenSplit:
+        with self._database.reading() as cursor:
+            row = cursor.execute(query, values).fetchone()
+        return TokenSplit(*(row or (0,)))
+
+
+_OF_ENGINES = (SourceKind.VLLM_METRICS, SourceKind.VLLM_EVENTS, SourceKind.VLLM_HOOK)
+
+_ENDPOINTS = """
+SELECT namespace, endpoint FROM requests UNION SELECT namespace, endpoint FROM engine_tokens
+UNION SELECT namespace, endpoint FROM deployments ORDER BY ALL
+"""
+_HISTORY = """
+SELECT min(admitted_unix_seconds), nextafter(max(admitted_unix_seconds), 'infinity'::DOUBLE)
+FROM requests WHERE namespace = ? AND endpoint = ?
+"""
+_SUMS = ", ".join(
+    f"CAST(coalesce(sum({part}_tokens), 0) AS BIGINT)"
+    for part in ("prompt", "l0", "l1", "l2", "external", "computed")
+)
+_TOTALS = f"""
+SELECT {_SUMS} FROM requests
+WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
+  AND status = 'served' AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end
+"""
+_ENGINE_TOTALS = f"""
+SELECT {_SUMS} FROM engine_tokens
+WHERE namespace = ? AND endpoint = ? AND at_unix_seconds >= ? AND at_unix_seconds < ?
+"""
+# arg_max skips NULLs of its first argument: the latest value that was reported.
+_SAMPLES = """
+SELECT
+  tier, holder, max(at_unix_seconds), arg_max(capacity_bytes, at_unix_seconds),
+  arg_max(used_bytes, at_unix_seconds), arg_max(pinned_bytes, at_unix_seconds),
+  arg_max(capacity_blocks, at_unix_seconds), arg_max(used_blocks, at_unix_seconds),
+  arg_max(block_tokens, at_unix_seconds)
+FROM tier_samples WHERE at_unix_seconds >= ? AND at_unix_seconds < ?
+GROUP BY tier, holder ORDER BY tier, holder
+"""
+_COVERAGE = """
+SELECT
+  kind, owner, incarnation, since_unix_seconds, at_unix_seconds, received, missing, undecodable, restarts,
+  first_sequence, last_sequence, stale
+FROM coverage WHERE at_unix_seconds >= ? AND since_unix_seconds < ?
+ORDER BY at_unix_seconds, since_unix_seconds
+"""
+_RECOMMENDATION = """
+SELECT document FROM recommendations WHERE namespace = ? AND endpoint = ?
+ORDER BY at_unix_seconds DESC LIMIT 1
+"""
+
+
+def _count(cursor: duckdb.DuckDBPyConnection, table: str) -> int:
+    row = cursor.execute(f"SELECT count(*) FROM {table}").fetchone()
+    return int(row[0]) if row else 0
