@@ -1,0 +1,118 @@
+"""What the API answers with, as types that its OpenAPI document is made from."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from tierscope.domain.events import SourceCoverage
+from tierscope.domain.requests import TokenSplit
+
+documented = ConfigDict(use_attribute_docstrings=True)
+
+
+@dataclass(frozen=True, config=documented)
+class Health:
+    """The process answers."""
+
+    status: Literal["ok", "ready"]
+
+
+@dataclass(frozen=True, config=documented)
+class RecommendationSummary:
+    """One endpoint's newest recommendation in short."""
+
+    namespace: str
+    endpoint: str
+    status: str
+    """recommend, no_change or insufficient_evidence."""
+    generated_at: str
+    changes: tuple[str, ...]
+    """Ids of the recommended changes."""
+    href: str
+    """Where the whole document is."""
+
+
+@dataclass(frozen=True, config=documented)
+class Recommendations:
+    """Every endpoint that has a recommendation."""
+
+    recommendations: tuple[RecommendationSummary, ...]
+
+
+@dataclass(frozen=True, config=documented)
+class Tokens:
+    """Prompt tokens by origin: prompt = l0 + l1 + l2 + external + computed."""
+
+    prompt: int
+    l0: int
+    l1: int
+    l2: int
+    external: int
+    """Loaded through a connector that does not tell its tier."""
+    computed: int
+
+    @classmethod
+    def of(cls, split: TokenSplit) -> Tokens:
+        """A split as it is answered."""
+        return cls(**split.as_dict())
+
+
+@dataclass(frozen=True, config=documented)
+class Totals:
+    """Token sums of one endpoint over a span of time, told twice: by records and by engines."""
+
+    namespace: str
+    endpoint: str
+    start_unix_seconds: float
+    end_unix_seconds: float
+    records: Tokens
+    """Summed over the request records that were stored."""
+    engines: Tokens
+    """What the engines' own counters grew by. They cannot tell L1 from L2 in every release."""
+    completeness_ratio: float | None
+    """Share of the request records that arrived; null where no source reports it."""
+
+
+@dataclass(frozen=True, config=documented)
+class Source:
+    """How much of one source's stream arrived."""
+
+    source: str
+    """Kind and owner, e.g. vllm_hook:namespace/endpoint/replica/0."""
+    since_unix_seconds: float
+    until_unix_seconds: float
+    received: int
+    missing: int
+    undecodable: int
+    restarts: int
+    completeness_ratio: float | None
+    """Null before anything was due."""
+    stale: bool
+    """State derived from this source is unknown until it clears or restarts."""
+
+    @classmethod
+    def of(cls, coverage: SourceCoverage) -> Source:
+        """A coverage as it is answered."""
+        return cls(
+            source=str(coverage.source),
+            since_unix_seconds=coverage.since_unix_seconds,
+            until_unix_seconds=coverage.at_unix_seconds,
+            received=coverage.received,
+            missing=coverage.missing,
+            undecodable=coverage.undecodable,
+            restarts=coverage.restarts,
+            completeness_ratio=coverage.completeness_ratio,
+            stale=coverage.stale,
+        )
+
+
+@dataclass(frozen=True, config=documented)
+class Coverage:
+    """Every source the store heard of in a span of time."""
+
+    start_unix_seconds: float
+    end_unix_seconds: float
+    sources: tuple[Source, ...]
