@@ -109,13 +109,10 @@ def block_reuse(
     return reuse
 
 
-def hits_with_dropped_loads(paths: Sequence[Path], holder_of: Sequence[int], capacity: int) -> list[int]:
-    """L1 hits where every holder of `capacity` units drops what it loads from a pool that keeps everything.
-
-    A unit is computed once, by the first who wants it, and only then stored; a lookup touches what is there.
-    """
+def hits_of_own_units(paths: Sequence[Path], holder_of: Sequence[int], capacity: int) -> list[int]:
+    """L1 hits where every holder of `capacity` units keeps only what it was the first of all to be asked for."""
     caches: dict[int, list[int]] = {}
-    pool: set[int] = set()
+    owner: dict[int, int] = {}
     hits = []
     for path, holder in zip(paths, holder_of, strict=True):
         cache = caches.get(holder, [])
@@ -124,8 +121,7 @@ def hits_with_dropped_loads(paths: Sequence[Path], holder_of: Sequence[int], cap
         while hit < len(path) and path[hit] in held:
             hit += 1
         hits.append(hit)
-        keep = [unit for unit in path if unit in held or unit not in pool]
+        keep = [unit for unit in path if owner.setdefault(unit, holder) == holder]
         cache = [unit for unit in cache if unit not in keep] + list(reversed(keep))
         caches[holder] = cache[len(cache) - capacity :] if len(cache) > capacity else cache
-        pool.update(path)
     return hits

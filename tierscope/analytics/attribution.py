@@ -67,8 +67,11 @@ class Stream:
 class JointStreams:
     """The streams of the three tiers over the same requests; `prompt` (n,) are tokens.
 
-    `l1` keeps everything that passes it. `l1_own` is an L1 that drops what it loads from L2: it holds only
-    the chunks that its own replica was the first to compute, so a path counts up to the first foreign one.
+    `l1` keeps everything that passes it. `l1_own` is for an L1 that drops what it loads from L2: it holds
+    only chunks that its own replica was the first to compute, so a path counts up to the first foreign one.
+    It is near, not exact: here an own chunk comes back when it is loaded again after its eviction. Really
+    it does not, and then a smaller L1 need not hold a part of what a larger one holds: no single pass can
+    tell that for every size.
     """
 
     prompt: Int64Array

@@ -48,12 +48,12 @@ def test_every_tier_hits_as_its_own_replayed_caches_do(paths, engine, capacity, 
 
 
 @given(paths=prefix_forest_paths(), engine=placements, capacity=st.integers(1, 12))
-def test_an_l1_that_drops_its_loads_hits_as_the_replayed_one(paths, engine, capacity):
-    """Only what a replica was the first to compute is in its L1, and a path counts up to the first gap."""
+def test_an_l1_of_own_chunks_hits_as_the_replayed_one(paths, engine, capacity):
+    """Only what a replica was the first to be asked for is in its L1, and a path counts up to the first gap."""
     streams = joint_streams(window_of(paths, engine), BLOCK)
 
     found = streams.l1_own.hit_tokens(np.array([capacity]))[:, 0] // BLOCK
-    assert found.tolist() == naive.hits_with_dropped_loads(paths, engine[: len(paths)], capacity)
+    assert found.tolist() == naive.hits_of_own_units(paths, engine[: len(paths)], capacity)
 
 
 @given(paths=prefix_forest_paths(), engine=placements)
