@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeGuard
 
 import msgspec
 
@@ -83,6 +85,7 @@ _MEDIA = {
 _MEDIUM_WORD = re.compile(r"(?:device\(type=')?([a-z0-9]+)")
 
 
+@lru_cache(maxsize=256)
 def tier_of_medium(medium: str | None) -> Tier | None:
     """Return the tier a medium stands for, however it is spelled; None where it is not known or not said.
 
@@ -92,8 +95,7 @@ def tier_of_medium(medium: str | None) -> Tier | None:
     return _MEDIA.get(word[1]) if word else None
 
 
-@dataclass(frozen=True, slots=True)
-class BlocksStored:
+class BlocksStored(msgspec.Struct, frozen=True, gc=False):
     """Blocks that one medium now holds (once more). `parent_hash` is the block before the first."""
 
     medium: str | None
@@ -103,8 +105,7 @@ class BlocksStored:
     block_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlocksRemoved:
+class BlocksRemoved(msgspec.Struct, frozen=True, gc=False):
     """Blocks of which one medium now holds one copy less."""
 
     medium: str | None
@@ -112,8 +113,7 @@ class BlocksRemoved:
     block_hashes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BlocksCleared:
+class BlocksCleared(msgspec.Struct, frozen=True, gc=False):
     """The engine emptied its GPU cache."""
 
 
@@ -164,13 +164,23 @@ def _change(event: _Event) -> BlockChange:
         return BlocksStored(
             medium=event.medium,
             group=event.group_idx or 0,
-            block_hashes=tuple(map(_hash, event.block_hashes)),
+            block_hashes=_hashes(event.block_hashes),
             parent_hash=None if event.parent_block_hash is None else _hash(event.parent_block_hash),
             block_tokens=event.block_size,
         )
     if isinstance(event, _RemovedMap | _RemovedArray):
-        return BlocksRemoved(event.medium, event.group_idx or 0, tuple(map(_hash, event.block_hashes)))
+        return BlocksRemoved(event.medium, event.group_idx or 0, _hashes(event.block_hashes))
     return BlocksCleared()
+
+
+def _hashes(block_hashes: list[BlockHash]) -> tuple[int, ...]:
+    if _are_numbers(block_hashes) and min(block_hashes) >= 0:
+        return tuple(block_hashes)
+    return tuple(map(_hash, block_hashes))
+
+
+def _are_numbers(block_hashes: list[BlockHash]) -> TypeGuard[list[int]]:
+    return set(map(type, block_hashes)) == {int}
 
 
 def _hash(block_hash: BlockHash) -> int:

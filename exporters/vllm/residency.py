@@ -33,6 +33,15 @@ class _Pool:
     tier: Tier
     copies: dict[int, int] = field(default_factory=dict)
 
+    def add(self, block_hashes: tuple[int, ...]) -> None:
+        """Count one more copy of each block; nearly always the first."""
+        first = dict.fromkeys(block_hashes, 1)
+        if len(first) == len(block_hashes) and self.copies.keys().isdisjoint(first):
+            self.copies.update(first)
+            return
+        for block_hash in block_hashes:
+            self.copies[block_hash] = self.copies.get(block_hash, 0) + 1
+
 
 @dataclass(slots=True)
 class Residency:
@@ -97,8 +106,7 @@ class Residency:
         if isinstance(change, BlocksRemoved):
             yield self._removed(change, pool, at_unix_seconds, oddities)
         elif not _announces_again(change, pool):
-            for block_hash in change.block_hashes:
-                pool.copies[block_hash] = pool.copies.get(block_hash, 0) + 1
+            pool.add(change.block_hashes)
             yield BlockEvent(
                 tier=tier,
                 holder=self.holder,
