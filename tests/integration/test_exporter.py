@@ -14,6 +14,7 @@ import pytest
 from exporters.process import Exporter
 from tests.captured import ENGINE, hook_payloads
 from tests.exporting import Scrape, await_true, first_batches
+from tests.otlp_receiver import OtlpReceiver
 from tests.page_server import PageServer
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.events import SourceCoverage
@@ -182,6 +183,18 @@ def test_an_undecodable_payload_costs_itself(publisher, exporting, caplog):
     assert scrape(exporter).split(metrics.REQUEST_TOKENS) == TokenSplit(20, computed=20)
     assert scrape(exporter).sums(metrics.COMPLETENESS, "source")[HOOK] == 0.5
     assert len([message for message in caplog.messages if "cannot be read" in message]) == 1
+
+
+def test_every_admission_is_a_span(captures, publisher, exporting, opened):
+    """First admissions and re-admissions go to the OTLP address, one span each."""
+    receiver = opened.enter_context(closing(OtlpReceiver()))
+    for payload in hook_payloads(captures / "observer" / "b_offloading"):
+        publisher.publish(payload)
+
+    exporter = exporting(hook_engine(publisher), otlp_endpoint=receiver.endpoint)
+
+    await_true(lambda: len(receiver.spans) == 46, "all 46 spans arrived")
+    assert scrape(exporter).sums(metrics.SPANS_BY_RESULT, "result")["not_taken"] == 0
 
 
 def test_a_restarted_engine_is_counted_on(publisher, exporting, opened):
