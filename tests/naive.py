@@ -110,7 +110,7 @@ def block_reuse(
 
 
 def hits_of_own_units(paths: Sequence[Path], holder_of: Sequence[int], capacity: int) -> list[int]:
-    """L1 hits where every holder of `capacity` units keeps only what it was the first of all to be asked for."""
+    """L1 hits where each holder of `capacity` units keeps only what it was the first to be asked for."""
     caches: dict[int, list[int]] = {}
     owner: dict[int, int] = {}
     hits = []

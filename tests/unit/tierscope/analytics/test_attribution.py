@@ -49,7 +49,7 @@ def test_every_tier_hits_as_its_own_replayed_caches_do(paths, engine, capacity, 
 
 @given(paths=prefix_forest_paths(), engine=placements, capacity=st.integers(1, 12))
 def test_an_l1_of_own_chunks_hits_as_the_replayed_one(paths, engine, capacity):
-    """Only what a replica was the first to be asked for is in its L1, and a path counts up to the first gap."""
+    """Only what a replica was the first to be asked for is in its L1; a path counts up to the first gap."""
     streams = joint_streams(window_of(paths, engine), BLOCK)
 
     found = streams.l1_own.hit_tokens(np.array([capacity]))[:, 0] // BLOCK
