@@ -73,7 +73,7 @@ class RequestWindow:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything advice may rest on: the requests, the latest tier readings, and how complete both are."""
+    """Everything advice may rest on: the requests, the readings of the tiers, and how complete both are."""
 
     window: RequestWindow
     samples: tuple[TierSample, ...]

@@ -61,10 +61,10 @@ class DuckDbReader:
     def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
         """See `Reader`."""
         with self._database.reading() as cursor:
-            rows = cursor.execute(_SAMPLES, [span.start_unix_seconds, span.end_unix_seconds]).fetchall()
-        samples = (TierSample(Tier(tier), *values) for tier, *values in rows)
-        own = f"{namespace}/{endpoint}/"
-        return tuple(s for s in samples if s.tier is not Tier.L0 or s.holder.startswith(own))
+            rows = cursor.execute(
+                _SAMPLES, [span.start_unix_seconds, span.end_unix_seconds, f"{namespace}/{endpoint}/"]
+            ).fetchall()
+        return tuple(TierSample(Tier(tier), *values) for tier, *values in rows)
 
     def coverage(self, span: TimeSpan) -> tuple[SourceCoverage, ...]:
         """See `Reader`."""
@@ -127,15 +127,27 @@ _ENGINE_TOTALS = f"""
 SELECT {_SUMS} FROM engine_tokens
 WHERE namespace = ? AND endpoint = ? AND at_unix_seconds >= ? AND at_unix_seconds < ?
 """
-# arg_max skips NULLs of its first argument: the latest value that was reported.
-_SAMPLES = """
+# arg_max skips NULLs of its first argument: of a part, the latest value that was reported.
+_READ = ("capacity_bytes", "used_bytes", "pinned_bytes", "capacity_blocks", "used_blocks", "block_tokens")
+_SAMPLES = f"""
+WITH readings AS (
+  FROM tier_samples
+  WHERE at_unix_seconds >= ? AND at_unix_seconds < ? AND (tier <> 'l0' OR starts_with(holder, ?))
+), times AS (
+  SELECT min(at_unix_seconds) AS first, (max(at_unix_seconds) - min(at_unix_seconds)) / 720 AS step
+  FROM readings
+), parts AS (
+  SELECT
+    tier, holder, least(floor((at_unix_seconds - first) / nullif(step, 0)), 719) AS part,
+    {", ".join(f"arg_max({value}, at_unix_seconds) AS {value}" for value in _READ)},
+    max(at_unix_seconds) AS at_unix_seconds
+  FROM readings, times GROUP BY tier, holder, part
+)
 SELECT
-  tier, holder, max(at_unix_seconds), arg_max(capacity_bytes, at_unix_seconds),
-  arg_max(used_bytes, at_unix_seconds), arg_max(pinned_bytes, at_unix_seconds),
-  arg_max(capacity_blocks, at_unix_seconds), arg_max(used_blocks, at_unix_seconds),
-  arg_max(block_tokens, at_unix_seconds)
-FROM tier_samples WHERE at_unix_seconds >= ? AND at_unix_seconds < ?
-GROUP BY tier, holder ORDER BY tier, holder
+  tier, holder, at_unix_seconds,
+  {", ".join(f"last_value({value} IGNORE NULLS) OVER before" for value in _READ)}
+FROM parts WINDOW before AS (PARTITION BY tier, holder ORDER BY at_unix_seconds)
+ORDER BY tier, holder, at_unix_seconds
 """
 _COVERAGE = """
 SELECT

@@ -38,9 +38,10 @@ class Reader(Protocol):
         ...
 
     def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
-        """Return each holder's latest reading of the span: the endpoint's own L0s, every L1 and L2.
+        """Return readings of the span by holder, oldest first: the endpoint's own L0s, every L1 and L2.
 
-        A value a holder reports in some readings only is the latest that was reported.
+        Of many readings of a holder the last of each of 720 equal parts of their time stay. A value that a
+        reading lacks is the latest reported before it.
         """
         ...
 

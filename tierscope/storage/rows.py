@@ -200,6 +200,7 @@ def deployment_row(deployment: Deployment, since_unix_seconds: float) -> Row:
         deployment.bytes_per_token,
         deployment.worker_memory_bytes,
         deployment.l2_workers,
+        deployment.l1_keeps_loads,
         deployment.objective.kind.value,
         deployment.objective.target,
         *chain.from_iterable(

@@ -216,6 +216,7 @@ DEPLOYMENTS = Table(
         Column("bytes_per_token", "DOUBLE", "KV bytes a token.", "not configured"),
         Column("worker_memory_bytes", "DOUBLE", "Memory of one replica's container.", "not configured"),
         Column("l2_workers", "INTEGER", "Workers the L2 pool is spread over.", "not configured"),
+        Column("l1_keeps_loads", "BOOLEAN", "Whether L1 keeps what it loads from L2.", "to be inferred"),
         Column("objective_kind", "VARCHAR", "What sizing aims at."),
         Column("objective_target", "DOUBLE", "The aim, a ratio from 0 to 1."),
         *(

@@ -158,14 +158,14 @@ def test_engines_own_counters_are_summed_by_the_end_of_their_interval(store):
     assert store.reader().engine_totals("prod", "chat", TimeSpan(START + 15, START + 40)) == split_of(200, 3)
 
 
-def test_samples_are_the_latest_of_each_holder(store):
-    """A value reported now and then is the latest reported; other endpoints' L0 is not ours."""
+def test_samples_are_the_readings_of_the_endpoints_tiers(store):
+    """Oldest first by holder, what a reading lacks filled in; another endpoint's L0 is not ours."""
     own, other = str(ENGINES[0]), "prod/code/code-0/0"
     store.append(
         batch(
             0,
-            TierSample(Tier.L1, "lmcache", START, capacity_bytes=10.0, used_bytes=1.0),
             TierSample(Tier.L1, "lmcache", START + 5, used_bytes=2.0),
+            TierSample(Tier.L1, "lmcache", START, capacity_bytes=10.0, used_bytes=1.0),
             TierSample(Tier.L1, "lmcache", START + 50, used_bytes=3.0),
             TierSample(Tier.L0, own, START + 1, used_blocks=7),
             TierSample(Tier.L0, other, START + 1, used_blocks=8),
@@ -176,8 +176,32 @@ def test_samples_are_the_latest_of_each_holder(store):
 
     assert found == (
         TierSample(Tier.L0, own, START + 1, used_blocks=7),
+        TierSample(Tier.L1, "lmcache", START, capacity_bytes=10.0, used_bytes=1.0),
         TierSample(Tier.L1, "lmcache", START + 5, capacity_bytes=10.0, used_bytes=2.0),
     )
+
+
+def test_a_single_reading_is_a_reading(store):
+    """Nothing is divided by the time between one reading and itself."""
+    store.append(batch(0, TierSample(Tier.L2, "pool", START, used_bytes=2.0)))
+
+    assert store.reader().samples("prod", "chat", ALL_TIME) == (
+        TierSample(Tier.L2, "pool", START, used_bytes=2.0),
+    )
+
+
+def test_many_readings_are_thinned_evenly(store):
+    """A long history of readings stays small, from its first to its last."""
+    readings = [TierSample(Tier.L2, "pool", START + n, used_bytes=float(n)) for n in range(5000)]
+    store.append(batch(0, *readings))
+
+    found = store.reader().samples("prod", "chat", ALL_TIME)
+
+    times = np.array([sample.at_unix_seconds - START for sample in found])
+    assert len(found) == 720
+    assert times[-1] == 4999
+    assert np.diff(times).max() <= 8
+    assert all(sample.used_bytes == time for sample, time in zip(found, times, strict=True))
 
 
 def test_coverage_is_one_interval_a_source(store):

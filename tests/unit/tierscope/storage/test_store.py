@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tierscope.domain.batch import FeedGap, FeedPosition
-from tierscope.domain.deployment import Deployment, TierConfig
+from tierscope.domain.deployment import Deployment, Objective, RoutingPolicy, TierConfig
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.events import BlockAction, BlockEvent, TierSample
 from tierscope.domain.requests import RequestStatus
@@ -186,6 +186,26 @@ def test_a_deployment_is_kept_when_it_changes(store):
     kept = [store.record_deployment(deployment) for deployment in (small, small, large, large, small)]
 
     assert kept == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize("changed", [field.name for field in fields(Deployment)])
+def test_every_part_of_a_deployment_is_kept(store, changed):
+    """A change of any one setting is a row; who adds a setting adds its column."""
+    other: dict[str, object] = {
+        "routing": RoutingPolicy.PREFIXAWARE,
+        "tiers": (TierConfig(Tier.L2, 5e9, limit_bytes=6e9),),
+        "objective": Objective(target=0.5),
+        "l1_keeps_loads": True,
+    }
+    before = Deployment("prod", "chat", "model", 2, tiers=(TierConfig(Tier.L2, 5e9, limit_bytes=7e9),))
+    store.record_deployment(before)
+    value = getattr(before, changed)
+
+    default = f"{value}-2" if isinstance(value, str) else 17
+    changed_one = replace(before, **{changed: other.get(changed, default)})
+
+    assert store.record_deployment(changed_one)
+    assert not store.record_deployment(changed_one)
 
 
 def test_the_latest_recommendation_is_found(store):

@@ -1,0 +1,127 @@
+"""Keeps advice fresh: evidence out of the store, a recommendation back into it, endpoint by endpoint."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from collectors.complaints import Complaints
+from tierscope.domain.deployment import Deployment
+from tierscope.domain.errors import TierscopeError
+from tierscope.domain.window import Evidence, TimeSpan
+from tierscope.registry import metrics
+from tierscope.registry.types import Sample
+from tierscope.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+STATUSES = ("recommend", "no_change", "insufficient_evidence")
+
+
+class Advice(Protocol):
+    """A recommendation, as far as keeping it needs to know it."""
+
+    def to_json(self) -> Mapping[str, object]:
+        """The document; `status` says in one word what it advises."""
+        ...
+
+
+class Recommend(Protocol):
+    """What computes a recommendation: pure, from evidence."""
+
+    def __call__(self, evidence: Evidence, deployment: Deployment, *, now_unix_seconds: float) -> Advice:
+        """Advise on a deployment."""
+        ...
+
+
+class Adviser:
+    """Advises on each deployment at once and then every `advise_seconds`, over the last `window_seconds`.
+
+    An endpoint whose advice fails keeps its last document, which ages; the others are not affected.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        recommend: Recommend,
+        deployments: Sequence[Deployment],
+        complaints: Complaints,
+        *,
+        advise_seconds: float,
+        window_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._recommend = recommend
+        self._deployments = tuple(deployments)
+        self._complaints = complaints
+        self._advise_seconds = advise_seconds
+        self._window_seconds = window_seconds
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._latest: dict[tuple[str, str], tuple[float, str]] = {}
+        self._thread = threading.Thread(target=self._run, name="adviser")
+
+    def start(self) -> None:
+        """Begin to advise."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end after the endpoint it works on."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield age and status of each endpoint's latest advice of this process; none before the first."""
+        now = self._clock()
+        for endpoint, (at_unix_seconds, status) in dict(self._latest).items():
+            yield Sample(metrics.ADVICE_AGE_SECONDS, endpoint, max(0.0, now - at_unix_seconds))
+            for known in STATUSES:
+                yield Sample(metrics.ADVICE_STATUS, (*endpoint, known), int(status == known))
+
+    def _run(self) -> None:
+        while True:
+            for deployment in self._deployments:
+                if self._stopping.is_set():
+                    return
+                self._advise(deployment)
+            if self._stopping.wait(self._advise_seconds):
+                return
+
+    def _advise(self, deployment: Deployment) -> None:
+        who = f"advice on {deployment.namespace}/{deployment.endpoint}"
+        try:
+            self._renew(deployment)
+        except TierscopeError as error:
+            self._complaints.say(who, error)
+        except Exception:  # one endpoint's numbers must not cost the others their advice
+            log.exception("%s failed", who)
+        else:
+            self._complaints.over(who)
+
+    def _renew(self, deployment: Deployment) -> None:
+        endpoint = (deployment.namespace, deployment.endpoint)
+        now = self._clock()
+        span = TimeSpan(now - self._window_seconds, now)
+        evidence = self._store.reader().evidence(*endpoint, span)
+        document = self._recommend(evidence, deployment, now_unix_seconds=now).to_json()
+        status = str(document["status"])
+        self._store.save_recommendation(
+            *endpoint,
+            status=status,
+            document=json.dumps(document, allow_nan=False).encode(),
+            at_unix_seconds=now,
+        )
+        self._latest[endpoint] = (now, status)

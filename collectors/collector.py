@@ -1,0 +1,162 @@
+"""`tierscope collect`: exporters' feeds into one store, and from it answers and advice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import zmq
+
+from collectors.adviser import Adviser, Recommend
+from collectors.buffer import Buffer
+from collectors.complaints import Complaints
+from collectors.feeds import FeedReceiver
+from collectors.writer import StoreWriter
+from tierscope.domain.errors import BadSettings, TierscopeError
+from tierscope.domain.settings import CollectorSettings
+from tierscope.feed.stream_subscriber import Context
+from tierscope.registry import metrics
+from tierscope.registry.types import Sample
+from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.serving import StoreServer, socket_path
+from tierscope.storage.store import Store
+
+
+class _Worker(Protocol):
+    """A thread of the collector."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def join(self) -> None: ...
+    @property
+    def alive(self) -> bool: ...
+    def samples(self) -> Iterator[Sample]: ...
+
+
+class Collector:
+    """Owns a store: writes what exporters publish, serves readers, renews advice, until it is closed.
+
+    A feed goes on after the last batch that is in the store, whoever died in between. `clock` gives
+    unix seconds, `monotonic` seconds for intervals. `start` raises `StoreUnusable` for a store that
+    cannot be opened or a socket that cannot be made, `BadSettings` for feeds that cannot be read.
+    """
+
+    def __init__(
+        self,
+        settings: CollectorSettings,
+        *,
+        recommend: Recommend,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._recommend = recommend
+        self._clock = clock
+        self._monotonic = monotonic
+        self._started = ExitStack()
+        self._store: Store | None = None
+        self._workers: tuple[_Worker, ...] = ()
+
+    @property
+    def socket_path(self) -> Path:
+        """Where readers of this collector's store ask."""
+        return socket_path(self._settings.store_path, self._settings.socket_path)
+
+    def start(self) -> None:
+        """Open the store, listen, and begin to receive. What was opened is closed again on failure."""
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def alive(self) -> bool:
+        """Whether every thread runs; one that died of a mistake of ours left its traceback on stderr."""
+        return bool(self._workers) and all(worker.alive for worker in self._workers)
+
+    def reader(self) -> DuckDbReader:
+        """A reader of the store, for this process; others ask at `socket_path`."""
+        assert self._store is not None, "the collector is not started"
+        return self._store.reader()
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the collector's own series: its feeds, what it stored, and its advice."""
+        for worker in self._workers:
+            yield from worker.samples()
+        if self._store is not None:
+            yield Sample(metrics.STORE_BYTES, (), self._store.size_bytes())
+
+    def close(self) -> None:
+        """Commit what was received, end every thread, and leave one clean file. Closing twice is fine."""
+        self._started.close()
+
+    def _start(self) -> None:
+        settings, complaints = self._settings, Complaints(self._monotonic)
+        store = Store.open(settings.store_path, clock=self._clock)
+        self._started.callback(store.close)
+        self._store = store
+        server = StoreServer(store.reader(), self.socket_path)
+        self._started.callback(server.close)
+        for deployment in settings.deployments:
+            store.record_deployment(deployment)
+        buffer = Buffer(2 * settings.flush_rows, self._monotonic)
+        writer = StoreWriter(
+            store,
+            buffer,
+            complaints,
+            flush_rows=settings.flush_rows,
+            flush_seconds=settings.flush_seconds,
+        )
+        self._started.callback(_end, [writer])
+        context: Context = zmq.Context()
+        self._started.callback(context.term)
+        receivers = self._receivers(store, buffer, complaints, context)
+        adviser = Adviser(
+            store,
+            self._recommend,
+            settings.deployments,
+            complaints,
+            advise_seconds=settings.advise_seconds,
+            window_seconds=settings.advise_window_seconds,
+            clock=self._clock,
+        )
+        self._started.callback(_end, [*receivers, adviser])
+        self._started.callback(buffer.hurry)
+        self._workers = (*receivers, writer, adviser)
+        for worker in self._workers:
+            worker.start()
+
+    def _receivers(
+        self, store: Store, buffer: Buffer, complaints: Complaints, context: Context
+    ) -> list[FeedReceiver]:
+        receivers: list[FeedReceiver] = []
+        problems: list[TierscopeError] = []
+        for source in self._settings.feeds:
+            try:
+                receivers.append(
+                    FeedReceiver(
+                        source,
+                        store.position(source.name),
+                        buffer,
+                        complaints,
+                        context=context,
+                        monotonic=self._monotonic,
+                    )
+                )
+            except TierscopeError as error:
+                problems.append(error)
+        if problems:
+            _end(receivers)
+            raise BadSettings(problems)
+        return receivers
+
+
+def _end(workers: Sequence[_Worker]) -> None:
+    for worker in workers:
+        worker.stop()
+    for worker in workers:
+        worker.join()
