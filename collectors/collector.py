@@ -23,6 +23,7 @@ from tierscope.registry.types import Sample
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.serving import StoreServer, socket_path
 from tierscope.storage.store import Store
+from tierscope.telemetry.prometheus import MetricsServer
 
 
 class _Worker(Protocol):
@@ -41,7 +42,7 @@ class Collector:
 
     A feed goes on after the last batch that is in the store, whoever died in between. `clock` gives
     unix seconds, `monotonic` seconds for intervals. `start` raises `StoreUnusable` for a store that
-    cannot be opened or a socket that cannot be made, `BadSettings` for feeds that cannot be read.
+    cannot be opened or a socket that cannot be made, `BadSettings` for addresses that cannot be used.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Collector:
         self._monotonic = monotonic
         self._started = ExitStack()
         self._store: Store | None = None
+        self._metrics: MetricsServer | None = None
         self._workers: tuple[_Worker, ...] = ()
 
     @property
@@ -72,6 +74,12 @@ class Collector:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where a started collector can be read: its /metrics, and the socket of its store."""
+        assert self._metrics is not None, "the collector is not started"
+        return {"metrics_url": self._metrics.url, "socket": str(self.socket_path)}
 
     @property
     def alive(self) -> bool:
@@ -127,6 +135,8 @@ class Collector:
         self._started.callback(_end, [*receivers, adviser])
         self._started.callback(buffer.hurry)
         self._workers = (*receivers, writer, adviser)
+        self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
+        self._started.callback(self._metrics.close)
         for worker in self._workers:
             worker.start()
 

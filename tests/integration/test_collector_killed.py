@@ -1,0 +1,165 @@
+"""A collector that is killed in the middle stores everything after all, or says exactly what is missing."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.exporting import await_true
+from tests.ledgers import START, Ledger
+from tierscope.domain.batch import FeedBatch
+from tierscope.domain.events import LedgerEntry, SourceCoverage
+from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
+from tierscope.domain.window import TimeSpan
+from tierscope.feed.feed_publisher import FeedPublisher
+from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.serving import RemoteReader, socket_path
+
+ALL_TIME = TimeSpan(0.0, 1e11)
+BATCHES = 400
+ROOM_FOR_ALL = 1 << 26
+
+COLLECTOR = """
+import json, signal, sys, threading
+from collectors.collector import Collector
+from tierscope.domain.settings import CollectorSettings, FeedSource
+
+class Abstention:
+    def to_json(self):
+        return {"status": "insufficient_evidence"}
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+store_path, *feeds = json.loads(sys.argv[1])
+settings = CollectorSettings(
+    store_path=store_path,
+    feeds=tuple(FeedSource(**feed) for feed in feeds),
+    flush_seconds=0.01,
+    flush_rows=50,
+)
+collector = Collector(settings, recommend=lambda *_, **__: Abstention())
+collector.start()
+stop.wait()
+collector.close()
+"""
+
+
+def start_collector(
+    store: Path, publishers: list[FeedPublisher], repository: Path
+) -> subprocess.Popen[bytes]:
+    feeds = [
+        {"name": p.name, "endpoint": p.endpoint, "replay_endpoint": p.replay_endpoint} for p in publishers
+    ]
+    return subprocess.Popen(
+        [sys.executable, "-c", COLLECTOR, json.dumps([str(store), *feeds])], cwd=repository
+    )
+
+
+def publisher(name: str, buffer_bytes: int) -> FeedPublisher:
+    return FeedPublisher(name, "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", buffer_bytes, lambda: START)
+
+
+def feed_coverage(reader) -> dict[str, SourceCoverage]:
+    return {c.source.owner: c for c in reader.coverage(ALL_TIME) if c.source.kind == "feed"}
+
+
+def heard(store: Path) -> int:
+    """Batches that the running collector has stored or knows to be lost; 0 while it is not there."""
+    if not socket_path(store).exists():
+        return 0
+    with closing(RemoteReader(socket_path(store))) as reader:
+        return sum(c.received + c.missing for c in feed_coverage(reader).values())
+
+
+def served(entries: list[LedgerEntry]) -> TokenSplit:
+    return sum((e.tokens for e in entries if isinstance(e, RequestRecord) and e.counts), NO_TOKENS)
+
+
+def entries_of(batches: list[FeedBatch]) -> list[LedgerEntry]:
+    return [entry for batch in batches for entry in batch.entries]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_collector_killed_twice_has_everything_in_the_end(tmp_path, repository, seed):
+    """While exporters can replay, kills cost nothing: tokens, requests and batches are all there, once."""
+    rng = random.Random(seed)
+    store = tmp_path / "store.duckdb"
+    publishers = [publisher(f"node-{n}", ROOM_FOR_ALL) for n in (1, 2)]
+    ledgers = [Ledger(seed, exporter=p.name).batches(BATCHES) for p in publishers]
+    published = 0
+    for target in (BATCHES // 3, 2 * BATCHES // 3):
+        collector = start_collector(store, publishers, repository)
+        enough = rng.randrange(2 * published + 1, 2 * target)
+        for number in range(published, target):
+            for feed, ledger in zip(publishers, ledgers, strict=True):
+                feed.publish(ledger[number].entries)
+        published = target
+        await_true(lambda enough=enough: heard(store) >= enough, f"{enough} batches are stored")
+        collector.send_signal(signal.SIGKILL)
+        collector.wait()
+        (tmp_path / "store.duckdb.sock").unlink()
+    for number in range(published, BATCHES):
+        for feed, ledger in zip(publishers, ledgers, strict=True):
+            feed.publish(ledger[number].entries)
+    collector = start_collector(store, publishers, repository)
+    await_true(lambda: heard(store) == 2 * BATCHES, "all batches are stored")
+    collector.terminate()
+    assert collector.wait() == 0
+    for feed in publishers:
+        feed.close()
+
+    entries = [entry for ledger in ledgers for entry in entries_of(ledger)]
+    with closing(DuckDbReader.open(store)) as reader:
+        covered = feed_coverage(reader)
+        assert {name: (c.received, c.missing) for name, c in covered.items()} == {
+            "node-1": (BATCHES, 0),
+            "node-2": (BATCHES, 0),
+        }
+        assert reader.totals("prod", "chat", ALL_TIME) == served(entries)
+        assert reader.row_counts()["requests"] == sum(isinstance(e, RequestRecord) for e in entries)
+        window = reader.window("prod", "chat", ALL_TIME)
+        chains = sum(len(e.block_hashes) for e in entries if isinstance(e, RequestRecord) and e.counts)
+        assert (window.totals(), window.accesses) == (served(entries), chains)
+
+
+def test_what_an_exporter_could_not_replay_is_exactly_what_coverage_says(tmp_path, repository):
+    """A ring that overran while the collector was dead leaves a gap: stored plus missing is everything."""
+    store = tmp_path / "store.duckdb"
+    ledger = Ledger(3).batches(BATCHES)
+    feed = publisher("node-1", buffer_bytes=10_000)
+    collector = start_collector(store, [feed], repository)
+    for batch in ledger[:50]:
+        feed.publish(batch.entries)
+        await_true(lambda n=batch.position.sequence: heard(store) > n or n % 10, "it keeps up")
+    collector.send_signal(signal.SIGKILL)
+    collector.wait()
+    (tmp_path / "store.duckdb.sock").unlink()
+    for batch in ledger[50:]:
+        feed.publish(batch.entries)
+    collector = start_collector(store, [feed], repository)
+    await_true(lambda: heard(store) == BATCHES, "every batch is stored or known to be lost")
+    collector.terminate()
+    assert collector.wait() == 0
+    feed.close()
+
+    with closing(DuckDbReader.open(store)) as reader:
+        covered = feed_coverage(reader)["node-1"]
+        assert covered.missing > 0
+        assert covered.received + covered.missing == BATCHES
+        with reader._database.reading() as cursor:
+            gaps = cursor.execute(
+                "SELECT first_sequence, last_sequence, missing FROM coverage "
+                "WHERE missing > 0 AND kind = 'feed'"
+            ).fetchall()
+        lost = {n for first, last, _ in gaps for n in range(first, last + 1)}
+        assert len(lost) == sum(missing for *_, missing in gaps) == covered.missing
+        kept = [batch for batch in ledger if batch.position.sequence not in lost]
+        assert reader.totals("prod", "chat", ALL_TIME) == served(entries_of(kept))
+        assert served(entries_of(kept)) != served(entries_of(ledger))

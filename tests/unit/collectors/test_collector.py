@@ -1,0 +1,222 @@
+"""A collector keeps what exporters publish, serves it, and ends cleanly."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+
+import pytest
+
+from collectors.collector import Collector
+from tests.exporting import Scrape, await_true
+from tests.ledgers import START, Ledger, admission
+from tierscope.domain.deployment import Deployment
+from tierscope.domain.errors import BadSettings, StoreUnusable
+from tierscope.domain.settings import CollectorSettings, FeedSource
+from tierscope.domain.window import TimeSpan
+from tierscope.feed.feed_publisher import FeedPublisher
+from tierscope.registry import metrics
+from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.serving import RemoteReader
+
+ALL_TIME = TimeSpan(0.0, 1e11)
+CHAT = Deployment("prod", "chat", "model", 2)
+
+
+class Abstention:
+    """The shortest recommendation there is."""
+
+    def to_json(self):
+        return {"status": "insufficient_evidence"}
+
+
+def abstain(evidence, deployment, *, now_unix_seconds):
+    return Abstention()
+
+
+@pytest.fixture
+def publish():
+    """Return a function that makes a publisher on loopback, closed at the end."""
+    publishers = []
+
+    def make(name="node-1", **kwargs):
+        publisher = FeedPublisher(
+            name,
+            kwargs.pop("endpoint", "tcp://127.0.0.1:*"),
+            kwargs.pop("replay_endpoint", "tcp://127.0.0.1:*"),
+            1 << 24,
+            lambda: START,
+            **kwargs,
+        )
+        publishers.append(publisher)
+        return publisher
+
+    yield make
+    for publisher in publishers:
+        publisher.close()
+
+
+def settings(tmp_path, *publishers, **changes):
+    feeds = tuple(
+        FeedSource(name=p.name, endpoint=p.endpoint, replay_endpoint=p.replay_endpoint) for p in publishers
+    )
+    return CollectorSettings(
+        store_path=str(tmp_path / "store.duckdb"),
+        feeds=changes.pop("feeds", feeds),
+        flush_seconds=0.01,
+        deployments=(CHAT,),
+        **changes,
+    )
+
+
+@contextmanager
+def collecting(chosen):
+    with closing(Collector(chosen, recommend=abstain, clock=lambda: START)) as collector:
+        collector.start()
+        yield collector
+
+
+def publish_all(publisher, batches):
+    for one in batches:
+        publisher.publish(one.entries)
+
+
+def received(collector):
+    coverage = collector.reader().coverage(ALL_TIME)
+    return {c.source.owner: c.received for c in coverage if c.source.kind == "feed"}
+
+
+def told(collector):
+    return {sample.metric for sample in collector.samples()}
+
+
+def test_what_exporters_publish_is_stored_and_served(tmp_path, publish):
+    """Two exporters' batches, published before and after the start, are in the store and on the socket."""
+    one, two = publish(), publish("node-2")
+    batches = Ledger(1).batches(40), Ledger(2, exporter="node-2").batches(40)
+    publish_all(one, batches[0][:20])
+    with collecting(settings(tmp_path, one, two)) as collector:
+        publish_all(one, batches[0][20:])
+        publish_all(two, batches[1])
+        await_true(lambda: received(collector) == {"node-1": 40, "node-2": 40}, "all is stored")
+
+        remote = RemoteReader(collector.addresses["socket"])
+        expected = sum(
+            entry.tokens.prompt
+            for entry in (e for lot in batches for one in lot for e in one.entries)
+            if getattr(entry, "counts", False)
+        )
+        assert remote.totals("prod", "chat", ALL_TIME).prompt == expected
+        await_true(lambda: remote.latest_recommendation("prod", "chat"), "advice is there")
+        remote.close()
+        assert collector.alive
+    assert not collector.alive
+
+
+def test_a_restarted_collector_goes_on_where_it_stopped(tmp_path, publish):
+    """What was published meanwhile is asked for; nothing is stored twice."""
+    publisher = publish()
+    batches = Ledger(1).batches(60)
+    publish_all(publisher, batches[:20])
+    with collecting(settings(tmp_path, publisher)) as collector:
+        await_true(lambda: received(collector) == {"node-1": 20}, "the first lot is stored")
+        counts = collector.reader().row_counts()
+    publish_all(publisher, batches[20:])
+    with collecting(settings(tmp_path, publisher)) as collector:
+        await_true(lambda: received(collector) == {"node-1": 60}, "the second lot is stored")
+
+        again = collector.reader().row_counts()
+        assert again["requests"] > counts["requests"]
+        assert again["feed_positions"] == 1
+
+
+def test_a_restarted_exporter_is_read_from_its_start(tmp_path, publish):
+    """A new incarnation at the same address is followed, and the restart is in the coverage."""
+    publisher = publish()
+    publisher.publish([admission("ab", name="1")])
+    with collecting(settings(tmp_path, publisher)) as collector:
+        await_true(lambda: received(collector) == {"node-1": 1}, "the first life is stored")
+        publisher.close()
+        publish(endpoint=publisher.endpoint, replay_endpoint=publisher.replay_endpoint).publish(
+            [admission("abc", name="2")]
+        )
+        await_true(lambda: received(collector) == {"node-1": 2}, "the second life is stored")
+
+        (feed,) = (c for c in collector.reader().coverage(ALL_TIME) if c.source.kind == "feed")
+        assert (feed.missing, feed.restarts) == (0, 1)
+
+
+def test_the_page_tells_of_feeds_store_and_advice(tmp_path, publish):
+    """/metrics of the collector has its own series, and they are valid."""
+    publisher = publish()
+    publish_all(publisher, Ledger(1).batches(30))
+    with collecting(settings(tmp_path, publisher)) as collector:
+        await_true(lambda: received(collector) == {"node-1": 30}, "all is stored")
+        await_true(lambda: told(collector) >= {metrics.STORED_ROWS, metrics.ADVICE_STATUS}, "it is told")
+
+        page = Scrape(collector.addresses["metrics_url"])
+
+    assert page.sums(metrics.SOURCE_UP, "source") == {"feed:node-1": 1}
+    assert page.sums(metrics.SOURCE_MESSAGES, "result") == {"received": 30, "missing": 0, "undecodable": 0}
+    assert page.sums(metrics.COMPLETENESS, "source") == {"feed:node-1": 1}
+    assert page.sums(metrics.STORED_ROWS, "table")["requests"] > 0
+    assert page.sums(metrics.STORE_BYTES)[()] > 0
+    assert page.sums(metrics.ADVICE_STATUS, "endpoint", status="insufficient_evidence") == {"chat": 1}
+    assert page.sums(metrics.ADVICE_AGE_SECONDS, "endpoint") == {"chat": 0}
+    assert not any(page.sums(metrics.DROPPED_SAMPLES, "reason").values())
+
+
+def test_an_absent_exporter_does_not_hold_up_the_others(tmp_path, publish):
+    """Its feed is down; the others are stored."""
+    publisher = publish()
+    gone = publish("gone")
+    chosen = settings(tmp_path, gone, publisher)
+    gone.close()
+    publisher.publish([admission("ab")])
+    with collecting(chosen) as collector:
+        await_true(lambda: received(collector) == {"node-1": 1}, "the other one is stored")
+
+        up = {s.labels[0]: s.value for s in collector.samples() if s.metric is metrics.SOURCE_UP}
+        assert up["feed:gone"] == 0
+
+
+def test_addresses_that_are_none_are_all_named(tmp_path):
+    """Settings are checked at the start, and what was opened is closed again."""
+    feeds = tuple(FeedSource(name=name, endpoint=f"{name}://x", replay_endpoint="y") for name in ("a", "b"))
+    collector = Collector(settings(tmp_path, feeds=feeds), recommend=abstain)
+
+    with pytest.raises(BadSettings) as refused:
+        collector.start()
+
+    assert len(refused.value.problems) == 2
+    DuckDbReader.open(tmp_path / "store.duckdb").close()
+
+
+def test_a_store_in_use_stops_the_start(tmp_path):
+    """A second collector on the same file is refused with the reason."""
+    with collecting(settings(tmp_path)):
+        second = Collector(settings(tmp_path), recommend=abstain)
+
+        with pytest.raises(StoreUnusable, match="already open"):
+            second.start()
+
+
+def test_a_closed_collector_leaves_one_clean_file(tmp_path, publish):
+    """No socket, no log of the database, and everything received is committed."""
+    publisher = publish()
+    with collecting(settings(tmp_path, publisher)) as collector:
+        publisher.publish([admission("ab")])
+        await_true(
+            lambda: any(s.labels == ("feed:node-1", "received") and s.value for s in collector.samples()),
+            "the batch is received",
+        )
+    collector.close()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["store.duckdb"]
+    with closing(DuckDbReader.open(tmp_path / "store.duckdb")) as reader:
+        assert reader.window("prod", "chat", ALL_TIME).requests == 1
+
+
+def test_a_deployment_is_recorded_at_the_start(tmp_path):
+    """The configuration in force is in the store before the first batch."""
+    with collecting(settings(tmp_path)) as collector:
+        assert collector.reader().endpoints() == (("prod", "chat"),)
