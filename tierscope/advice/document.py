@@ -7,15 +7,17 @@ Ratios are 0 to 1 and shares of prompt tokens; times are UTC.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from tierscope.domain.deployment import RoutingPolicy
+from tierscope.domain.errors import BadInput
 from tierscope.domain.tiers import Tier
 
 
@@ -264,6 +266,20 @@ class Recommendation:
             (self,), mode="json", by_alias=True
         )
         return document[0]
+
+
+def parse_recommendation(document: Mapping[str, JsonValue]) -> Recommendation:
+    """Read back what `to_json` wrote; raises `BadInput` naming the first field that is not right."""
+    try:
+        (found,) = document_adapter().validate_json(json.dumps([document]))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(
+            f"this is not a recommendation of this release: {first['msg']}",
+            where=".".join(str(part) for part in first["loc"][1:]) or "the document",
+            fix="use the release that wrote it, or print it with --json",
+        ) from error
+    return found
 
 
 def utc(at_unix_seconds: float) -> datetime:

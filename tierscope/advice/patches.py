@@ -102,13 +102,12 @@ def _apply_l1(deployment: Deployment, from_bytes: float, to_bytes: float) -> tup
     )
     more = to_bytes - from_bytes
     if deployment.worker_memory_bytes is None:
-        word = "Raise" if more > 0 else "Then lower"
+        word = "raise" if more > 0 else "lower"
         note = (
-            f"{word} spec.worker.resources requests.memory and limits.memory by {format_bytes(abs(more))} "
-            "in the same edit (worker_memory_bytes of the deployment is not configured, so the values are "
-            "not written out here). "
+            f" In the same edit {word} spec.worker.resources requests.memory and limits.memory by "
+            f"{format_bytes(abs(more))}: the values themselves need worker_memory_bytes of the deployment."
         )
-        return (Apply(note + variable.what, variable.format, variable.document),)
+        return (Apply(variable.what + note, variable.format, variable.document),)
     memory = f"{math.ceil((deployment.worker_memory_bytes + more) / MIB)}Mi"
     patch: JsonValue = [
         {"op": "replace", "path": f"/spec/worker/resources/{part}/memory", "value": memory}

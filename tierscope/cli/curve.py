@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tierscope.cli.options import Json
+from tierscope.cli.spread import spread
 from tierscope.domain.units import GIB
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def curve(
 
     if unit is Unit.GIB and bytes_per_token is None:
         raise typer.BadParameter("sizes in GiB need the model's --bytes-per-token")
-    requests = _spread(read_trace(trace, block_tokens=block_tokens, skip_bad=skip_bad), spread_hours, seed)
+    requests = spread(read_trace(trace, block_tokens=block_tokens, skip_bad=skip_bad), spread_hours, seed)
     measured = _measure(requests, by_tokens=weight is not Weight.BLOCKS, warm_ratio=warm)
     block_gib = requests.block_tokens * (bytes_per_token or 0) / GIB
     sizes = _asked(capacities, block_gib, unit) if capacities else _log_spaced(measured.curve.unique_blocks)
@@ -85,21 +86,6 @@ class Measured(NamedTuple):
     curve: HitRatioCurve
     accesses: int
     seconds: float
-
-
-def _spread(trace: Trace, hours: float | None, seed: int) -> Trace:
-    from tierscope.cli.output import stderr
-    from tierscope.traces.sessions import spread_sessions
-
-    if hours is not None:
-        return spread_sessions(trace, hours=hours, seed=seed)
-    if trace.session_relative_times:
-        stderr.print(
-            "each session's times start at 0, so sessions run one after another: "
-            "say --spread-sessions HOURS to run them side by side",
-            style="yellow",
-        )
-    return trace
 
 
 def _measure(trace: Trace, *, by_tokens: bool, warm_ratio: float) -> Measured:

@@ -14,6 +14,7 @@ from tierscope.cli import dashboards
 from tierscope.cli.curve import curve
 from tierscope.cli.generate import generate
 from tierscope.cli.output import print_error
+from tierscope.cli.recommend import recommend
 from tierscope.domain.errors import TierscopeError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(curve)
+app.command()(recommend)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")
 

@@ -1,0 +1,186 @@
+"""`tierscope recommend`: what to change, from a store's file, a running API, or a trace."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tierscope.cli.options import Json
+from tierscope.domain.errors import BadInput, SourceUnreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import JsonValue
+
+    from tierscope.domain.deployment import Deployment
+
+Document = dict[str, "JsonValue"]
+
+PATH = "/v1/recommendations/"
+
+TIMEOUT_SECONDS = 30.0
+"""Longest wait for an API; it serves documents that are computed already."""
+
+
+def recommend(
+    store: Annotated[
+        Path | None, typer.Option("--store", help="File of a store that no collector has open.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Base address of a running API.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Mooncake JSONL (also .gz) or Parquet; needs --deployment.")
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", metavar="NS/NAME", help="Which endpoint, where there are more."),
+    ] = None,
+    deployment: Annotated[
+        Path | None,
+        typer.Option("--deployment", help="Deployment (YAML): advise on it anew instead of reading advice."),
+    ] = None,
+    window_hours: Annotated[
+        float, typer.Option("--window", min=0.0, help="Hours of stored history to advise from.")
+    ] = 24.0,
+    spread_hours: Annotated[
+        float | None,
+        typer.Option("--spread-sessions", min=0, help="Start the trace's sessions within so many hours."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of --spread-sessions.")] = 1,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave the trace's bad lines out and count them.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Print what to change on an endpoint: sizes, what they are expected to bring, and how to apply them."""
+    if sum(source is not None for source in (store, url, trace)) != 1:
+        raise typer.BadParameter("give one of --store, --url and --trace")
+    wanted = _deployment(deployment)
+    if url is not None:
+        document = _from_api(url, endpoint)
+    elif store is not None:
+        document = _from_store(store, endpoint, wanted, window_hours * 3600)
+    else:
+        assert trace is not None
+        document = _from_trace(trace, wanted, spread_hours, seed, skip_bad=skip_bad)
+    _print(document, as_json=as_json)
+
+
+def _deployment(path: Path | None) -> Deployment | None:
+    from tierscope.cli.settings_file import load_deployment
+
+    return None if path is None else load_deployment(path)
+
+
+def _from_store(
+    path: Path, endpoint: str | None, deployment: Deployment | None, window_seconds: float
+) -> Document:
+    """Advise anew on a configured deployment, or read what the collector advised last."""
+    from tierscope.advice.recommend import recommend as advise
+    from tierscope.domain.window import TimeSpan
+    from tierscope.storage.duckdb_reader import DuckDbReader
+
+    reader = DuckDbReader.open(path)
+    try:
+        known = [f"{namespace}/{name}" for namespace, name in reader.endpoints()]
+        if deployment is not None:
+            name = f"{deployment.namespace}/{deployment.endpoint}"
+            namespace, endpoint_name = _one_of(known, endpoint or name, where=str(path))
+            history = reader.history(namespace, endpoint_name)
+            end = history.end_unix_seconds if history else time.time()
+            evidence = reader.evidence(namespace, endpoint_name, TimeSpan(end - window_seconds, end))
+            return advise(evidence, deployment, now_unix_seconds=time.time()).to_json()
+        namespace, endpoint_name = _one_of(known, endpoint, where=str(path))
+        body = reader.latest_recommendation(namespace, endpoint_name)
+    finally:
+        reader.close()
+    if body is None:
+        raise BadInput(
+            f"the store has no recommendation for {namespace}/{endpoint_name}",
+            where=str(path),
+            fix="name its configuration with --deployment to advise from the stored history",
+        )
+    return _parsed(body, where=str(path))
+
+
+def _from_trace(
+    path: Path, deployment: Deployment | None, spread_hours: float | None, seed: int, *, skip_bad: bool
+) -> Document:
+    """Advise on the deployment as if it had served the trace."""
+    from tierscope.advice.recommend import recommend as advise
+    from tierscope.advice.replay import replayed
+    from tierscope.cli.spread import spread
+    from tierscope.traces.open import read_trace
+
+    if deployment is None:
+        raise typer.BadParameter("--trace needs the sizes of today: name a file with --deployment")
+    evidence, assumed = replayed(spread(read_trace(path, skip_bad=skip_bad), spread_hours, seed), deployment)
+    return advise(evidence, assumed, now_unix_seconds=time.time()).to_json()
+
+
+def _from_api(url: str, endpoint: str | None) -> Document:
+    base = url.rstrip("/")
+    if endpoint is None:
+        known = [str(one["href"]).removeprefix(PATH) for one in _listed(base)]
+        endpoint = "/".join(_one_of(known, None, where=base))
+    return _get(f"{base}{PATH}{endpoint}")
+
+
+def _listed(base: str) -> list[Document]:
+    found = _get(f"{base}{PATH.rstrip('/')}").get("recommendations")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _get(address: str) -> Document:
+    """Ask an API; its errors are told in its own words."""
+    import httpx
+
+    try:
+        response = httpx.get(address, timeout=TIMEOUT_SECONDS, follow_redirects=True)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise SourceUnreadable(
+            f"the API does not answer: {error}", where=address, fix="check --url and that it runs"
+        ) from error
+    body = _parsed(response.content, where=address)
+    if response.is_success:
+        return body
+    said = {name: str(body.get(name, "not said")) for name in ("what", "where", "fix")}
+    raise SourceUnreadable(said["what"], where=f"{address}, {said['where']}", fix=said["fix"])
+
+
+def _parsed(body: bytes, where: str) -> Document:
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise BadInput("this is not JSON", where=where, fix="check that it is Tierscope's") from error
+    if not isinstance(document, dict):
+        raise BadInput("this is not a JSON document", where=where, fix="check that it is Tierscope's")
+    return document
+
+
+def _one_of(known: list[str], wanted: str | None, where: str) -> tuple[str, str]:
+    """Namespace and name of the endpoint that is wanted, or of the only one there is."""
+    if wanted is None and len(known) == 1:
+        wanted = known[0]
+    if wanted is not None and wanted in known:
+        namespace, _, name = wanted.partition("/")
+        return namespace, name
+    there = f"it has {', '.join(known)}" if known else "it has none"
+    what = f"there is no endpoint {wanted}" if wanted else "which endpoint is not said"
+    raise BadInput(f"{what}; {there}", where=where, fix="name one with --endpoint NS/NAME")
+
+
+def _print(document: Mapping[str, JsonValue], *, as_json: bool) -> None:
+    from tierscope.cli.output import print_json, stdout
+
+    if as_json:
+        print_json(document)
+        return
+    from tierscope.advice.document import parse_recommendation
+    from tierscope.cli.advice_summary import summary
+
+    stdout.print(summary(parse_recommendation(document)))
