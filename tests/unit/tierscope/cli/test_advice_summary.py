@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 from rich.console import Console
 
 from tests import workloads as w
@@ -12,9 +14,9 @@ from tierscope.cli.advice_summary import summary
 
 def text_of(evidence, deployment) -> str:
     document = recommend(evidence, deployment, now_unix_seconds=w.NOW)
-    console = Console(width=200, record=True, file=None, quiet=True)
-    console.print(summary(document))
-    return " ".join(console.export_text().split())
+    page = io.StringIO()
+    Console(width=200, file=page).print(summary(document))
+    return " ".join(page.getvalue().split())
 
 
 def test_an_abstention_says_what_is_missing_and_for_how_long():

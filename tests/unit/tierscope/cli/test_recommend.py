@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from typer.testing import CliRunner
 from api.app import create_app
 from tests import workloads as w
 from tests.stored import StoredInMemory
-from tests.waiting import wait_until
 from tierscope.advice.recommend import recommend
 from tierscope.cli.main import app
 from tierscope.domain.batch import FeedBatch, FeedPosition
@@ -127,7 +127,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_stored_advice_is_read_from_the_file(store, document):
     """Without a deployment it is what the collector advised last, byte for byte the same values."""
-    store.save_recommendation("ns", "chat", json.dumps(document).encode())
+    store.save_recommendation(
+        "ns",
+        "chat",
+        status="recommend",
+        document=json.dumps(document).encode(),
+        at_unix_seconds=w.NOW,
+    )
     store.close()
     output, error = run("--store", store.path, "--json")
 
@@ -180,7 +186,10 @@ def url(document) -> Iterator[str]:
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run)
     thread.start()
-    wait_until(lambda: server.started)
+    deadline = time.monotonic() + 30
+    while not server.started:
+        assert time.monotonic() < deadline, "the API did not start"
+        time.sleep(0.01)
     yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     server.should_exit = True
     thread.join()
