@@ -46,12 +46,15 @@ SOURCES = (
     "vllm_hook:ns/chat/chat-1/0",
     "lmcache_metrics:node-1",
     "curvine_master:pool",
+    "pool_mount:pool",
 )
 DOWN = "vllm_hook:ns/chat/chat-1/0"
 
 LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "source": SOURCES,
     "what": ("event_tag",),
+    "kind": ("chunk", "temp"),
+    "model": ("m/8b", "other"),
     "exporter": ("node-1",),
     "table": ("requests", "block_events"),
     "namespace": ("ns",),
@@ -99,7 +102,8 @@ def label_sets(metric: Metric) -> Iterator[tuple[str, ...]]:
             yield from ((*one, *values) for one in sorted(ENGINES))
         elif "holder" in metric.labels:
             at = metric.labels.index("holder")
-            yield from ((*values[:at], holder, *values[at:]) for holder in HOLDERS[Tier(values[0])])
+            tier = Tier(values[0]) if "tier" in metric.labels else Tier.L2
+            yield from ((*values[:at], holder, *values[at:]) for holder in HOLDERS[tier])
         else:
             yield values
 

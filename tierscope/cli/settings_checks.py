@@ -54,12 +54,14 @@ def _out_of_range(value: float, file: str, place: str) -> Iterator[TierscopeErro
 def _names_in(exporter: ExporterSettings, file: str, place: str) -> Iterator[TierscopeError]:
     servers = [server.name for server in exporter.lmcache]
     pools = [pool.name for pool in exporter.curvine]
+    mounted = [mount.pool for mount in exporter.mounts]
     yield from _twice(servers, f"{file}, {place}.lmcache")
     yield from _twice(pools, f"{file}, {place}.curvine")
+    yield from _twice(mounted, f"{file}, {place}.mounts")
     wanted_servers = [(engine.lmcache, f"engines[{i}].lmcache") for i, engine in enumerate(exporter.engines)]
     wanted_pools = [(server.pool, f"lmcache[{i}].pool") for i, server in enumerate(exporter.lmcache)]
     yield from _unknown(wanted_servers, servers, f"{file}, {place}")
-    yield from _unknown(wanted_pools, pools, f"{file}, {place}")
+    yield from _unknown(wanted_pools, list(dict.fromkeys([*pools, *mounted])), f"{file}, {place}")
 
 
 def _twice(names: Iterable[str], where: str) -> Iterator[TierscopeError]:

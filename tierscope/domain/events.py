@@ -28,6 +28,8 @@ class EvictionReason(StrEnum):
     """Loaded from below for one read and dropped right after it, as the cache is set to do."""
     RESTART = "restart"
     """The holder restarted with an empty cache; it sent no event, we know it from its sequence."""
+    POOL_REMOVED = "pool_removed"
+    """Its files are gone from the pool: evicted, expired or deleted there, by whom nobody tells."""
     UNKNOWN = "unknown"
 
 

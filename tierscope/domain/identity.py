@@ -36,6 +36,8 @@ class SourceKind(StrEnum):
     VLLM_HOOK = "vllm_hook"
     LMCACHE_METRICS = "lmcache_metrics"
     CURVINE_MASTER = "curvine_master"
+    POOL_MOUNT = "pool_mount"
+    """The directory a pool is mounted at, read file name by file name."""
     FEED = "feed"
     """The stream from an exporter to a collector, which can lose batches like any other."""
 

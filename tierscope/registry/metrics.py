@@ -77,7 +77,7 @@ EVICTED_BLOCKS = Metric(
     name="tierscope_evicted_blocks_total",
     kind=Kind.COUNTER,
     labels=("tier", "holder", "reason"),
-    help="Blocks that left a tier, by reason: capacity, clear, after_read, restart, unknown.",
+    help="Blocks that left a tier, by reason: capacity, clear, after_read, restart, pool_removed, unknown.",
     answers="Is a tier too small, or was it emptied?",
 )
 FAILED_BLOCKS = Metric(
@@ -114,6 +114,49 @@ RESIDENT_BLOCKS = Metric(
     labels=("tier", "holder"),
     help="Distinct blocks resident in a tier, from its events or its own report.",
     answers="How much of L0 holds a prefix that could be hit?",
+)
+POOL_FILES = Metric(
+    name="tierscope_pool_files",
+    kind=Kind.GAUGE,
+    labels=("holder", "kind", "model"),
+    help="Files in a pool's directory by kind (chunk, empty, temp, dead_temp, metadata, foreign) and model.",
+    answers="Whose chunks fill the pool, and what lies there that no cache can use?",
+    allow=("no_unit",),
+)
+POOL_FILE_BYTES = Metric(
+    name="tierscope_pool_file_bytes",
+    kind=Kind.GAUGE,
+    labels=("holder", "kind", "model"),
+    help="Bytes of the files in a pool's directory by kind and model.",
+    answers="How many bytes of the pool belong to each model, and how many are wasted?",
+)
+POOL_STORED_BLOCKS = Metric(
+    name="tierscope_pool_stored_blocks_total",
+    kind=Kind.COUNTER,
+    labels=("holder", "model"),
+    help="Chunks whose files came into a pool's directory between two scans.",
+    answers="Which model writes to the pool?",
+)
+POOL_REMOVED_BLOCKS = Metric(
+    name="tierscope_pool_removed_blocks_total",
+    kind=Kind.COUNTER,
+    labels=("holder", "model"),
+    help="Chunks that lost a file in a pool's directory between two scans.",
+    answers="Which model's chunks does the pool remove, although no cache reports an eviction?",
+)
+POOL_SCAN_SECONDS = Metric(
+    name="tierscope_pool_scan_seconds",
+    kind=Kind.GAUGE,
+    labels=("holder",),
+    help="How long the last complete scan of a pool's directory took, pauses included.",
+    answers="Is the scan slower than the pool changes?",
+)
+POOL_SCAN_AGE_SECONDS = Metric(
+    name="tierscope_pool_scan_age_seconds",
+    kind=Kind.GAUGE,
+    labels=("holder",),
+    help="Time since the last complete scan of a pool's directory.",
+    answers="How old is what we know of the pool's files?",
 )
 COMPLETENESS = Metric(
     name="tierscope_completeness_ratio",
@@ -234,6 +277,18 @@ GROUPS: tuple[MetricGroup, ...] = (
             USED_BYTES,
             CAPACITY_BLOCKS,
             RESIDENT_BLOCKS,
+        ),
+    ),
+    MetricGroup(
+        title="The pool's directory",
+        published_by="`tierscope export` where a mount is scanned",
+        metrics=(
+            POOL_FILES,
+            POOL_FILE_BYTES,
+            POOL_STORED_BLOCKS,
+            POOL_REMOVED_BLOCKS,
+            POOL_SCAN_SECONDS,
+            POOL_SCAN_AGE_SECONDS,
         ),
     ),
     MetricGroup(
