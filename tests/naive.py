@@ -125,3 +125,28 @@ def hits_of_own_units(paths: Sequence[Path], holder_of: Sequence[int], capacity:
         cache = [unit for unit in cache if unit not in keep] + list(reversed(keep))
         caches[holder] = cache[len(cache) - capacity :] if len(cache) > capacity else cache
     return hits
+
+
+def second_parents(paths: Sequence[Path]) -> list[int | None]:
+    """Where each path first reaches a block from another block than before; such a path says no more."""
+    parents: dict[int, int | None] = {}
+    places: list[int | None] = []
+    for path in paths:
+        said = dict(parents)
+        place = None
+        for k, block in enumerate(path):
+            before = path[k - 1] if k else None
+            if said.setdefault(block, before) != before:
+                place = k
+                break
+        places.append(place)
+        parents = said if place is None else parents
+    return places
+
+
+def longest_in_order(times: Sequence[int]) -> int:
+    """Most rows that can stay so that times never fall."""
+    longest: list[int] = []
+    for i, time in enumerate(times):
+        longest.append(1 + max((longest[j] for j in range(i) if times[j] <= time), default=0))
+    return max(longest, default=0)

@@ -9,29 +9,39 @@ maybe partial; Mooncake's own traces have 512 tokens a block.
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from tierscope.domain.errors import BadInput
-from tierscope.domain.trace import Trace
-from tierscope.traces.rows import Rows, trace_of
+from tierscope.domain.trace import Int64Array, Trace
+from tierscope.domain.units import BLOCK_HASH_MASK
+from tierscope.traces.rows import Dialect, Rows, no_request, trace_of
 
 BLOCK_TOKENS = 512
 MAX_LINE_BYTES = 64 * 1024 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
+DIALECT = Dialect(row="line", at="timestamp", blocks="hash_ids")
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Line(msgspec.Struct):
     """One request; fields that we do not know are ignored."""
 
-    timestamp: int
-    input_length: int
-    output_length: int
+    timestamp: Number
+    input_length: Number
+    output_length: Number
     hash_ids: list[int]
+
+
+DECODER = msgspec.json.Decoder(Line)
 
 
 def read_mooncake(path: Path, *, block_tokens: int = BLOCK_TOKENS, skip_bad: bool = False) -> Trace:
@@ -39,35 +49,29 @@ def read_mooncake(path: Path, *, block_tokens: int = BLOCK_TOKENS, skip_bad: boo
 
     With `skip_bad`, lines that cannot be read or break a rule are left out and counted.
     """
-    decode = msgspec.json.Decoder(Line).decode
     numbers: list[int] = []
     lines: list[Line] = []
     skipped = 0
     for number, text in _lines(path):
         try:
-            if text is None:
-                raise _cut_short(path, number)
-            if text.strip():
-                lines.append(decode(text))
-                numbers.append(number)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            if not skip_bad:
-                raise _bad_line(path, number, str(error)) from error
-            skipped += 1
+            line = _line(text, where=f"{path}, line {number}")
         except BadInput:
             if not skip_bad:
                 raise
             skipped += 1
+            continue
+        if line is not None:
+            numbers.append(number)
+            lines.append(line)
     if not lines:
-        raise BadInput("the trace holds no request", where=str(path), fix="name a Mooncake JSONL file")
-    try:
-        rows = _rows(numbers, lines)
-    except OverflowError as error:
-        raise BadInput(
-            "a number beyond 64 bits", where=str(path), fix="look for the largest number"
-        ) from error
+        raise no_request(str(path), skipped)
     return trace_of(
-        rows, name=str(path), unit="line", block_tokens=block_tokens, skip_bad=skip_bad, skipped=skipped
+        _rows(numbers, lines),
+        DIALECT,
+        name=str(path),
+        block_tokens=block_tokens,
+        skip_bad=skip_bad,
+        skipped=skipped,
     )
 
 
@@ -94,22 +98,27 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
         yield number + 1, None
 
 
-def _cut_short(path: Path, number: int) -> BadInput:
-    return BadInput(
-        "the compressed file is damaged or ends too early",
-        where=f"{path}, line {number}",
-        fix="fetch it again, or --skip-bad to use what is before",
-    )
-
-
-def _bad_line(path: Path, number: int, reason: str) -> BadInput:
-    message, _, place = reason.partition(" - at `$.")
-    field = f", field {place.rstrip('`')}" if place else ""
-    return BadInput(
-        f"not a request: {message}",
-        where=f"{path}, line {number}{field}",
-        fix='write {"timestamp", "input_length", "output_length", "hash_ids"}, or --skip-bad',
-    )
+def _line(text: bytes | None, *, where: str) -> Line | None:
+    """Decode a line; None for a blank one."""
+    if text is None:
+        raise BadInput(
+            "the compressed file is damaged or ends too early",
+            where=where,
+            fix="fetch it again, or --skip-bad to use what is before",
+        )
+    if not text.strip():
+        return None
+    try:
+        return DECODER.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message, _, place = str(error).partition(" - at `$.")
+        missing = re.search(r"missing required field `(\w+)`", message)
+        field = missing[1] if missing else place.rstrip("`")
+        raise BadInput(
+            f"not a request: {message}",
+            where=f"{where}, field {field}" if field else where,
+            fix='write {"timestamp", "input_length", "output_length", "hash_ids"}, or --skip-bad',
+        ) from error
 
 
 def _rows(numbers: list[int], lines: list[Line]) -> Rows:
@@ -122,5 +131,14 @@ def _rows(numbers: list[int], lines: list[Line]) -> Rows:
         output_tokens=np.fromiter((line.output_length for line in lines), np.int64, n),
         session=np.full(n, -1, np.int64),
         offsets=np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))),
-        ids=np.fromiter((block for line in lines for block in line.hash_ids), np.int64, int(lengths.sum())),
+        ids=_ids(lines),
     )
+
+
+def _ids(lines: list[Line]) -> Int64Array:
+    """All block ids; those beyond 64 bits count by their low 64 bits, as block hashes do everywhere."""
+    try:
+        return np.fromiter(chain.from_iterable(line.hash_ids for line in lines), np.int64)
+    except OverflowError:
+        hashes = (block & BLOCK_HASH_MASK for line in lines for block in line.hash_ids)
+        return np.fromiter(hashes, np.uint64).view(np.int64)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +13,19 @@ from numpy.typing import NDArray
 
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import Int32Array, Int64Array, Trace
+from tierscope.traces.forest import dense, other_parents
+from tierscope.traces.order import out_of_order
 
 Mask = NDArray[np.bool_]
+MOST_SESSION = 2**31 - 1
+
+
+class Dialect(NamedTuple):
+    """What a format calls a row, its time and its blocks."""
+
+    row: str
+    at: str
+    blocks: str
 
 
 class Rows(NamedTuple):
@@ -27,7 +40,7 @@ class Rows(NamedTuple):
     output_tokens: Int64Array
     session: Int64Array
     offsets: Int64Array
-    ids: Int64Array
+    ids: Int32Array | Int64Array
 
     @property
     def has_sessions(self) -> bool:
@@ -36,108 +49,119 @@ class Rows(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One thing that must hold of every row: which rows break it, in what field, and how to mend it."""
+    """One thing that must hold of every row: the rows that break it, in what field, how, and what to do."""
 
     broken: Mask
     field: str
-    what: str
+    what: Callable[[int], str]
+    """What is wrong with the row of this index."""
     fix: str
 
 
 def trace_of(
-    rows: Rows, *, name: str, unit: str, block_tokens: int, skip_bad: bool, skipped: int = 0
+    rows: Rows,
+    dialect: Dialect,
+    *,
+    name: str,
+    block_tokens: int,
+    skip_bad: bool,
+    skipped: int = 0,
+    unreadable: Iterable[Rule] = (),
 ) -> Trace:
-    """Check rows and make a trace of them; `unit` is what the file calls a row.
+    """Check rows and make a trace of them.
 
-    The first row that breaks a rule raises `BadInput`; with `skip_bad` such rows are left out and
-    counted on top of the `skipped` ones.
+    The first row of the file that breaks a rule raises `BadInput`; with `skip_bad` such rows are left out
+    and counted on top of the `skipped` ones. `unreadable` are rules that the reader checked already.
     """
-    ids, n_ids = _dense(rows.ids)
+    ids, n_ids = dense(rows.ids)
     bad = np.zeros(len(rows.numbers), dtype=np.bool_)
-    for rule in _rules(rows, ids, n_ids, block_tokens, bad):
-        broken = rule.broken & ~bad
-        if broken.any() and not skip_bad:
-            number = int(rows.numbers[np.argmax(broken)])
-            raise BadInput(
-                rule.what,
-                where=f"{name}, {unit} {number}, field {rule.field}",
-                fix=f"{rule.fix}, or --skip-bad",
-            )
-        bad |= broken
-    trace = _trace(rows, ids, name=name, block_tokens=block_tokens, skipped=skipped + int(bad.sum()))
-    return select(trace, np.flatnonzero(~bad)) if bad.any() else trace
+    found: list[tuple[int, Rule]] = []
+    for rule in chain(unreadable, _rules(rows, ids, n_ids, dialect, block_tokens, bad)):
+        fresh = np.flatnonzero(rule.broken & ~bad)
+        if len(fresh):
+            found.append((int(fresh[0]), rule))
+            bad[fresh] = True
+    if found and not skip_bad:
+        row, rule = min(found, key=lambda each: each[0])
+        raise BadInput(
+            rule.what(row),
+            where=f"{name}, {dialect.row} {rows.numbers[row]}, field {rule.field}",
+            fix=f"{rule.fix}, or --skip-bad (bad {dialect.row}s: {int(bad.sum())})",
+        )
+    if bad.all():
+        raise no_request(name, skipped + int(bad.sum()))
+    return _trace(rows, ids, bad, name=name, block_tokens=block_tokens, skipped=skipped)
 
 
-def _rules(rows: Rows, ids: Int32Array, n_ids: int, block_tokens: int, bad: Mask) -> Iterator[Rule]:
+def no_request(name: str, skipped: int = 0) -> BadInput:
+    """The error for a file without a request that could be used."""
+    left_out = f" after {skipped} bad ones were left out" if skipped else ""
+    return BadInput(f"the trace holds no request{left_out}", where=name, fix="name a trace with requests")
+
+
+def _rules(
+    rows: Rows, ids: Int32Array, n_ids: int, dialect: Dialect, block_tokens: int, bad: Mask
+) -> Iterator[Rule]:
     """Yield the rules; `bad` holds the rows that broke an earlier one by the time a rule is asked for."""
+    yield from _field_rules(rows, dialect, block_tokens)
+    yield _order_rule(rows, dialect, bad)
+    yield _forest_rule(rows, ids, n_ids, dialect, bad)
+
+
+def _field_rules(rows: Rows, dialect: Dialect, block_tokens: int) -> Iterator[Rule]:
+    """Yield the rules that a row keeps or breaks by itself."""
+    at_ms, prompt, output, session = rows.at_ms, rows.input_tokens, rows.output_tokens, rows.session
     counts = np.diff(rows.offsets)
-    yield Rule(rows.at_ms < 0, "timestamp", "a negative timestamp", "give milliseconds from the start")
-    yield Rule(rows.input_tokens < 1, "input_length", "a prompt of no tokens", "give its length in tokens")
-    yield Rule(rows.output_tokens < 0, "output_length", "a negative length", "give its length in tokens")
-    whole = rows.input_tokens // block_tokens
     yield Rule(
-        (counts < whole) | (counts > -(-rows.input_tokens // block_tokens)),
-        "hash_ids",
-        f"the number of blocks does not fit the prompt's length in blocks of {block_tokens} tokens",
+        at_ms < 0,
+        dialect.at,
+        lambda row: f"a negative timestamp: {at_ms[row]} ms",
+        "give milliseconds from the start",
+    )
+    yield Rule(prompt < 1, "input_length", lambda row: f"a prompt of {prompt[row]} tokens", "give its length")
+    yield Rule(
+        output < 0, "output_length", lambda row: f"an output of {output[row]} tokens", "give its length"
+    )
+    yield Rule(
+        (session < -1) | (session > MOST_SESSION),
+        "session",
+        lambda row: f"a session numbered {session[row]}",
+        f"number sessions from 0 to {MOST_SESSION}, -1 where unknown",
+    )
+    yield Rule(
+        (counts < prompt // block_tokens) | (counts > -(-prompt // block_tokens)),
+        dialect.blocks,
+        lambda row: f"{counts[row]} blocks of {block_tokens} tokens do not fit a prompt of {prompt[row]}",
         "name the trace's block size with --block-tokens",
     )
-    yield Rule(_runs_backwards(rows, bad), "timestamp", "time runs backwards", "sort the trace by time")
-    yield Rule(
-        _other_parent(rows.offsets, ids, n_ids, bad),
-        "hash_ids",
-        "a block follows another block than it did before, so its id does not name a prefix",
+
+
+def _order_rule(rows: Rows, dialect: Dialect, bad: Mask) -> Rule:
+    """Time never falls: in the file, or in each session where there are sessions."""
+    session = rows.session if rows.has_sessions else np.zeros_like(rows.session)
+    order = np.argsort(session, kind="stable")
+    return Rule(
+        out_of_order(rows.at_ms, session, order, bad),
+        dialect.at,
+        lambda row: f"time runs backwards: {rows.at_ms[row]} ms is out of order",
+        "sort the trace by time",
+    )
+
+
+def _forest_rule(rows: Rows, ids: Int32Array, n_ids: int, dialect: Dialect, bad: Mask) -> Rule:
+    """A block follows the same block wherever it occurs."""
+    places = other_parents(rows.offsets, ids, n_ids, bad)
+    return Rule(
+        places >= 0,
+        dialect.blocks,
+        lambda row: f"block {rows.ids[places[row]]} follows another block than it did before",
         "number blocks by their whole prefix",
     )
 
 
-def _runs_backwards(rows: Rows, bad: Mask) -> Mask:
-    """Rows earlier than one before them: in the file, or in their session where there are sessions."""
-    key = rows.session if rows.has_sessions else np.zeros_like(rows.session)
-    at_ms = np.where(bad, np.int64(-1), rows.at_ms)
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(np.diff(key[order], prepend=key[order][:1] - 1))
-    latest = np.empty_like(at_ms)
-    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        latest[order[start:end]] = np.maximum.accumulate(at_ms[order[start:end]])
-    return np.asarray(rows.at_ms < latest)
-
-
-@njit(cache=True)
-def _other_parent(offsets: Int64Array, ids: Int32Array, n_ids: int, bad: Mask) -> Mask:
-    """Requests with a block that an earlier request reached from another block; `bad` ones do not count."""
-    parents = np.full(n_ids, -2, np.int32)
-    broken = np.zeros(len(offsets) - 1, np.bool_)
-    for request in range(len(offsets) - 1):
-        if bad[request]:
-            continue
-        before = np.int32(-1)
-        for k in range(offsets[request], offsets[request + 1]):
-            if parents[ids[k]] != -2 and parents[ids[k]] != before:
-                broken[request] = True
-                break
-            before = ids[k]
-        if broken[request]:
-            continue
-        before = np.int32(-1)
-        for k in range(offsets[request], offsets[request + 1]):
-            parents[ids[k]] = before
-            before = ids[k]
-    return broken
-
-
-def _dense(ids: Int64Array) -> tuple[Int32Array, int]:
-    """Number the distinct ids 0, 1, 2, … by ascending id."""
-    if len(ids) and int(ids.min()) >= 0 and int(ids.max()) < 4 * len(ids):
-        present = np.zeros(int(ids.max()) + 1, dtype=np.bool_)
-        present[ids] = True
-        number = np.cumsum(present, dtype=np.int32) - 1
-        return number.astype(np.int32)[ids], int(present.sum())
-    distinct, numbers = np.unique(ids, return_inverse=True)
-    return numbers.astype(np.int32), len(distinct)
-
-
-def _trace(rows: Rows, ids: Int32Array, *, name: str, block_tokens: int, skipped: int) -> Trace:
-    return Trace(
+def _trace(rows: Rows, ids: Int32Array, bad: Mask, *, name: str, block_tokens: int, skipped: int) -> Trace:
+    """The rows that are not bad, with ids that are dense among them."""
+    trace = Trace(
         name=name,
         block_tokens=block_tokens,
         at_ms=rows.at_ms,
@@ -146,26 +170,27 @@ def _trace(rows: Rows, ids: Int32Array, *, name: str, block_tokens: int, skipped
         session=rows.session.astype(np.int32),
         offsets=rows.offsets,
         block_ids=ids,
-        skipped_lines=skipped,
-        session_relative_times=rows.has_sessions and bool(np.any(np.diff(rows.at_ms) < 0)),
+        skipped_lines=skipped + int(bad.sum()),
     )
+    if bad.any():
+        trace = select(trace, np.flatnonzero(~bad))
+        trace = replace(trace, block_ids=dense(trace.block_ids)[0])
+    relative = rows.has_sessions and bool(np.any(np.diff(trace.at_ms) < 0))
+    return replace(trace, session_relative_times=relative)
 
 
 def select(trace: Trace, requests: Int64Array) -> Trace:
     """The requests with these indices, in this order; ids stay as they are."""
     lengths = np.diff(trace.offsets)[requests]
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-    return Trace(
-        name=trace.name,
-        block_tokens=trace.block_tokens,
+    return replace(
+        trace,
         at_ms=trace.at_ms[requests],
         input_tokens=trace.input_tokens[requests],
         output_tokens=trace.output_tokens[requests],
         session=trace.session[requests],
         offsets=offsets,
         block_ids=_gather(trace.offsets, trace.block_ids, requests, offsets),
-        skipped_lines=trace.skipped_lines,
-        session_relative_times=trace.session_relative_times,
     )
 
 
