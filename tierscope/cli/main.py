@@ -11,10 +11,14 @@ import sys
 import typer
 
 from tierscope.cli import dashboards
+from tierscope.cli.collect import collect
 from tierscope.cli.curve import curve
+from tierscope.cli.demo import demo
+from tierscope.cli.export import export
 from tierscope.cli.generate import generate
 from tierscope.cli.output import print_error
 from tierscope.cli.recommend import recommend
+from tierscope.cli.serve import serve
 from tierscope.domain.errors import TierscopeError
 
 app = typer.Typer(
@@ -22,8 +26,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(curve)
-app.command()(recommend)
+for command in (demo, export, collect, serve, recommend, curve):
+    app.command()(command)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")
 

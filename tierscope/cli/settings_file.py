@@ -39,6 +39,12 @@ def load_deployment(path: Path | str) -> Deployment:
     return _load(Path(path), Deployment)
 
 
+def write_settings(settings: Settings, path: Path) -> None:
+    """Write a settings file that `load_settings` reads back to the same settings."""
+    document = TypeAdapter(Settings).dump_python(settings, mode="json", exclude_none=True)
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+
 def _load(path: Path, wanted: type[T]) -> T:
     document = _sizes_in_bytes(_read_yaml(path))
     # Inside a tuple the configuration reaches every nested dataclass; JSON mode is strict about numbers

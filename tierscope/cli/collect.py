@@ -1,0 +1,37 @@
+"""`tierscope collect`: take exporters' feeds into the store and keep advice fresh."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from tierscope.cli.options import Config, Json, Lifeline
+from tierscope.domain.errors import TierscopeError
+
+CHECK_SECONDS = 1.0
+"""How often the collector's threads are looked after."""
+
+
+def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
+    """Take exporters' feeds into the event store, and keep advice fresh in the background."""
+    from collectors.collector import Collector
+    from tierscope.advice.recommend import recommend
+    from tierscope.cli.processes import StopRequest, announce
+    from tierscope.cli.settings_file import load_settings
+    from tierscope.telemetry.prometheus import MetricsServer
+
+    stop = StopRequest(lifeline=lifeline)
+    settings = load_settings(config).collector
+    collector = Collector(settings, recommend=recommend)
+    with ExitStack() as opened:
+        opened.callback(collector.close)
+        collector.start()
+        metrics = MetricsServer(settings.listen_host, settings.listen_port, collector.samples)
+        opened.callback(metrics.close)
+        announce({"socket": str(collector.socket_path), "metrics_url": metrics.url}, as_json=as_json)
+        while not stop.wait(CHECK_SECONDS):
+            if not collector.alive:
+                raise TierscopeError(
+                    "a thread of the collector ended by a mistake of ours",
+                    where=str(settings.store_path),
+                    fix="report the traceback above; the store is closed, and what is missing is replayed",
+                )

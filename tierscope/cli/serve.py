@@ -1,0 +1,60 @@
+"""`tierscope serve`: the API, with the collector that owns the store file as its child."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from pathlib import Path
+
+from tierscope.cli.options import Config, Json, Lifeline
+from tierscope.domain.errors import TierscopeError
+
+CHECK_SECONDS = 0.25
+"""How often the collector is looked after."""
+
+
+def serve(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
+    """Serve the API; run the collector beside it and start it again if it dies."""
+    import uvicorn
+
+    from api.app import create_app
+    from tierscope.cli.processes import Restarter, StopRequest, announce
+    from tierscope.cli.settings_file import load_settings
+    from tierscope.storage.serving import RemoteReader
+
+    stop = StopRequest(lifeline=lifeline)
+    settings = load_settings(config)
+    listener = listen(settings.api.listen_host, settings.api.listen_port)
+    collector = Restarter(["collect", "--config", str(config)])
+    try:
+        app = create_app(RemoteReader(Path(collector.addresses["socket"])), time.time)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", access_log=False))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="api")
+        thread.start()
+        announce(addresses(listener) | {"collector_pid": str(collector.pid)}, as_json=as_json)
+        while thread.is_alive() and not stop.wait(CHECK_SECONDS):
+            collector.check()
+        server.should_exit = True
+        thread.join()
+    finally:
+        collector.stop()
+        listener.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind the API's address before anything is started, so that a port in use is said at once."""
+    try:
+        return socket.create_server((host, port))
+    except OSError as error:
+        raise TierscopeError(
+            f"the API cannot listen: {error.strerror or error}",
+            where=f"{host}:{port} (settings api.listen_host, api.listen_port)",
+            fix="choose a free port, or 0 to let the system choose one",
+        ) from error
+
+
+def addresses(listener: socket.socket) -> dict[str, str]:
+    """Where the API answers and where its documentation is."""
+    host, port = listener.getsockname()[:2]
+    return {"api": f"http://{host}:{port}", "docs": f"http://{host}:{port}/docs"}
