@@ -12,7 +12,6 @@ from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 from tierscope.storage.database import Database
-from tierscope.storage.intake import merged
 from tierscope.storage.opening import open_to_read
 from tierscope.storage.schema import TABLES
 from tierscope.storage.windows import read_window, span_values
@@ -70,9 +69,10 @@ class DuckDbReader:
         """See `Reader`."""
         with self._database.reading() as cursor:
             rows = cursor.execute(_COVERAGE, [span.start_unix_seconds, span.end_unix_seconds]).fetchall()
-        return merged(
+        covered = (
             SourceCoverage(SourceId(SourceKind(kind), owner), *values) for kind, owner, *values in rows
         )
+        return tuple(sorted(covered, key=lambda coverage: coverage.source))
 
     def evidence(self, namespace: str, endpoint: str, span: TimeSpan) -> Evidence:
         """See `Reader`."""
@@ -149,12 +149,22 @@ SELECT
 FROM parts WINDOW before AS (PARTITION BY tier, holder ORDER BY at_unix_seconds)
 ORDER BY tier, holder, at_unix_seconds
 """
+# The sequence range and `stale` are those of the source's latest incarnation.
 _COVERAGE = """
+WITH runs AS (
+  SELECT
+    kind, owner, incarnation, min(since_unix_seconds) AS since, max(at_unix_seconds) AS until,
+    sum(received) AS received, sum(missing) AS missing, sum(undecodable) AS undecodable,
+    sum(restarts) AS restarts, min(first_sequence) AS first_sequence, max(last_sequence) AS last_sequence,
+    arg_max(stale, (at_unix_seconds, since_unix_seconds)) AS stale
+  FROM coverage WHERE at_unix_seconds >= ? AND since_unix_seconds < ? GROUP BY kind, owner, incarnation
+)
 SELECT
-  kind, owner, incarnation, since_unix_seconds, at_unix_seconds, received, missing, undecodable, restarts,
-  first_sequence, last_sequence, stale
-FROM coverage WHERE at_unix_seconds >= ? AND since_unix_seconds < ?
-ORDER BY at_unix_seconds, since_unix_seconds
+  kind, owner, arg_max(incarnation, (until, since)), min(since), max(until),
+  CAST(sum(received) AS BIGINT), CAST(sum(missing) AS BIGINT), CAST(sum(undecodable) AS BIGINT),
+  CAST(sum(restarts) AS BIGINT), arg_max_null(first_sequence, (until, since)),
+  arg_max_null(last_sequence, (until, since)), arg_max(stale, (until, since))
+FROM runs GROUP BY kind, owner
 """
 _RECOMMENDATION = """
 SELECT document FROM recommendations WHERE namespace = ? AND endpoint = ?

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -19,7 +19,7 @@ from tierscope.domain.events import (
 from tierscope.domain.requests import RequestRecord
 from tierscope.storage import rows
 from tierscope.storage.chains import ChainEncoder, Delta
-from tierscope.storage.intake import FeedState, Plan, Run
+from tierscope.storage.intake import FeedState, Plan, Run, by_minute
 from tierscope.storage.rows import UNSTORABLE, Row, arrow_table
 from tierscope.storage.schema import (
     BLOCK_EVENTS,
@@ -56,18 +56,23 @@ INSERT INTO {BLOCK_EVENTS.name} FROM incoming ANTI JOIN (
 """
 """An exporter that restarts reads its sources from their start: what an earlier run told is not new."""
 
-_FEED_COVERAGE = f"""
+_WHOLE_COVERAGE = f"""
 MERGE INTO {COVERAGE.name} AS stored USING incoming
-ON stored.kind = incoming.kind AND stored.feed = incoming.feed AND stored.missing = 0
+ON stored.since_unix_seconds >= ? AND stored.feed = incoming.feed AND stored.kind = incoming.kind
+  AND stored.owner = incoming.owner AND stored.incarnation = incoming.incarnation
   AND floor(stored.since_unix_seconds / 60) = floor(incoming.since_unix_seconds / 60)
+  AND stored.missing = 0 AND stored.undecodable = 0
 WHEN MATCHED THEN UPDATE SET
   received = stored.received + incoming.received,
+  restarts = stored.restarts + incoming.restarts,
   since_unix_seconds = least(stored.since_unix_seconds, incoming.since_unix_seconds),
   at_unix_seconds = greatest(stored.at_unix_seconds, incoming.at_unix_seconds),
   first_sequence = least(stored.first_sequence, incoming.first_sequence),
-  last_sequence = greatest(stored.last_sequence, incoming.last_sequence)
+  last_sequence = greatest(stored.last_sequence, incoming.last_sequence),
+  stale = incoming.stale
 WHEN NOT MATCHED THEN INSERT
 """
+"""The first bound lets DuckDB leave out all of the table but its end."""
 
 _POSITIONS = f"""
 MERGE INTO {FEED_POSITIONS.name} AS stored USING incoming ON stored.feed = incoming.feed
@@ -91,16 +96,18 @@ class Appended:
 
 def write(cursor: duckdb.DuckDBPyConnection, plan: Plan, encoder: ChainEncoder) -> Appended:
     """Write a plan inside the caller's transaction. If that is rolled back, the encoder must forget."""
-    found = [(feed, entry) for feed, batch in plan.batches for entry in batch.entries]
+    found: Found = [(feed, entry) for feed, batch in plan.batches for entry in batch.entries]
     appended = Appended(repeated_batches=plan.repeated_batches)
     try:
         _write_entries(cursor, found, encoder, appended.rows)
     except UNSTORABLE:
         encoder.forget()
         appended.rows.clear()
-        storable = _storable(found, appended)
-        _write_entries(cursor, storable, encoder, appended.rows)
-    _write_feeds(cursor, plan, appended.rows)
+        found = _storable(found, appended)
+        _write_entries(cursor, found, encoder, appended.rows)
+    told = ((feed, entry) for feed, entry in found if isinstance(entry, SourceCoverage))
+    _write_coverage(cursor, [*told, *plan.coverage], appended.rows)
+    _write_positions(cursor, plan.states)
     return appended
 
 
@@ -117,6 +124,8 @@ def _write_entries(
         if made:
             tables.append((table, arrow_table(table, made)))
     for table, incoming in tables:
+        if table is COVERAGE:  # joined with that of the feeds, later
+            continue
         if table is BLOCK_EVENTS:
             times = incoming.column("at_unix_seconds").to_numpy()
             statement, values = _NEW_EVENTS, [float(times.min()), float(times.max())]
@@ -180,17 +189,23 @@ def _name(entry: LedgerEntry) -> str:
     return f"{type(entry).__name__} {owner}".strip()
 
 
-def _write_feeds(cursor: duckdb.DuckDBPyConnection, plan: Plan, counts: Counter[str]) -> None:
-    received = [rows.coverage_row(heard, feed) for (feed, _), heard in plan.received.items()]
-    gaps = [rows.coverage_row(lost, feed) for feed, lost in plan.gaps]
-    positions = [_position_row(run, state) for run, state in plan.states.items()]
-    if received:
-        counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, received), _FEED_COVERAGE)
-    if gaps:
+def _write_coverage(
+    cursor: duckdb.DuckDBPyConnection, found: Iterable[tuple[int, SourceCoverage]], counts: Counter[str]
+) -> None:
+    whole, broken = by_minute(found)
+    if whole:
+        made = [rows.coverage_row(interval, feed) for feed, interval in whole]
+        first = min(interval.since_unix_seconds for _, interval in whole) // 60 * 60
+        counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, made), _WHOLE_COVERAGE, [first])
+    if broken:
+        made = [rows.coverage_row(interval, feed) for feed, interval in broken]
         statement = f"INSERT INTO {COVERAGE.name} FROM incoming"
-        counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, gaps), statement)
-    if positions:
-        _execute(cursor, arrow_table(FEED_POSITIONS, positions), _POSITIONS)
+        counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, made), statement)
+
+
+def _write_positions(cursor: duckdb.DuckDBPyConnection, states: Mapping[Run, FeedState]) -> None:
+    positions = [_position_row(run, state) for run, state in states.items()]
+    _execute(cursor, arrow_table(FEED_POSITIONS, positions), _POSITIONS)
 
 
 def _position_row(run: Run, state: FeedState) -> Row:

@@ -7,7 +7,7 @@ batch is in the store exactly once, whatever was sent twice and whenever a proce
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
@@ -34,9 +34,8 @@ class Plan:
     """What one append does: new batches by feed number, coverage of the feeds, positions after it."""
 
     batches: list[tuple[int, FeedBatch]] = field(default_factory=list)
-    received: dict[tuple[int, int], SourceCoverage] = field(default_factory=dict)
-    """By feed number and minute; added to what the store has of that minute."""
-    gaps: list[tuple[int, SourceCoverage]] = field(default_factory=list)
+    coverage: list[tuple[int, SourceCoverage]] = field(default_factory=list)
+    """Of the feeds themselves, by feed number."""
     states: dict[Run, FeedState] = field(default_factory=dict)
     repeated_batches: int = 0
 
@@ -79,9 +78,8 @@ class FeedLog:
         at = batch.at_unix_seconds if math.isfinite(batch.at_unix_seconds) else now_unix_seconds
         if position.sequence > state.sequence + 1:  # a hole that no one reported is a hole all the same
             self._lose(plan, FeedGap(*run, state.sequence + 1, position.sequence - 1), at)
-        key = (state.feed, int(at // 60))
         heard = _coverage(run, at, position.sequence, restarts=self._restarts(plan, run))
-        plan.received[key] = joined(plan.received[key], heard) if key in plan.received else heard
+        plan.coverage.append((state.feed, heard))
         plan.batches.append((state.feed, batch))
         plan.states[run] = FeedState(state.feed, position.sequence, at)
 
@@ -102,7 +100,7 @@ class FeedLog:
             first_sequence=first,
             last_sequence=gap.last_sequence,
         )
-        plan.gaps.append((state.feed, lost))
+        plan.coverage.append((state.feed, lost))
         plan.states[run] = replace(state, sequence=gap.last_sequence)
 
     def _state(self, plan: Plan, run: Run) -> FeedState:
@@ -134,10 +132,7 @@ def _coverage(run: Run, at_unix_seconds: float, sequence: int, *, restarts: int)
 
 
 def joined(earlier: SourceCoverage, later: SourceCoverage) -> SourceCoverage:
-    """Two intervals of one source as one; the sequence range is that of the later one's incarnation."""
-    same_run = earlier.incarnation == later.incarnation
-    firsts = [earlier.first_sequence, later.first_sequence] if same_run else [later.first_sequence]
-    lasts = [earlier.last_sequence, later.last_sequence] if same_run else [later.last_sequence]
+    """Two intervals of one run of a source as one."""
     return SourceCoverage(
         later.source,
         later.incarnation,
@@ -147,21 +142,32 @@ def joined(earlier: SourceCoverage, later: SourceCoverage) -> SourceCoverage:
         earlier.missing + later.missing,
         earlier.undecodable + later.undecodable,
         earlier.restarts + later.restarts,
-        _extreme(min, firsts),
-        _extreme(max, lasts),
+        _known(min, earlier.first_sequence, later.first_sequence),
+        _known(max, earlier.last_sequence, later.last_sequence),
         later.stale,
     )
 
 
-def _extreme(pick: Callable[[list[int]], int], values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return pick(known) if known else None
+def by_minute(
+    found: Iterable[tuple[int, SourceCoverage]],
+) -> tuple[list[tuple[int, SourceCoverage]], list[tuple[int, SourceCoverage]]]:
+    """Sort (feed, interval) into (whole, broken): what is complete is joined by the minute it began in.
+
+    A feed, source and run has one whole interval a minute; what lost something stays as it came, so that
+    its sequence numbers tell what was lost.
+    """
+    whole: dict[tuple[int, SourceId, int, int], SourceCoverage] = {}
+    broken = []
+    for feed, interval in found:
+        if interval.missing or interval.undecodable:
+            broken.append((feed, interval))
+            continue
+        key = (feed, interval.source, interval.incarnation, int(interval.since_unix_seconds // 60))
+        whole[key] = joined(whole[key], interval) if key in whole else interval
+    return [(feed, interval) for (feed, *_), interval in whole.items()], broken
 
 
-def merged(intervals: Iterable[SourceCoverage]) -> tuple[SourceCoverage, ...]:
-    """One interval a source, from intervals in order of their ends; sources in order of their names."""
-    by_source: dict[SourceId, SourceCoverage] = {}
-    for interval in intervals:
-        source = interval.source
-        by_source[source] = joined(by_source[source], interval) if source in by_source else interval
-    return tuple(by_source[source] for source in sorted(by_source))
+def _known(pick: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return pick(one, other)

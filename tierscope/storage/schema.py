@@ -186,7 +186,8 @@ ENGINE_TOKENS = Table(
 COVERAGE = Table(
     "coverage",
     "How much of a source's stream was received in an interval, in units of that stream. Rows of kind "
-    "`feed` are the collector's own: batches from an exporter, at most one row a minute and one a gap.",
+    "`feed` are the collector's own: batches from an exporter. Complete intervals of a run of a source that "
+    "begin in the same minute are one row; an interval that lost something is a row of its own.",
     (
         _FEED,
         Column("kind", "VARCHAR", "What the source speaks, e.g. `vllm_hook`, `feed`."),

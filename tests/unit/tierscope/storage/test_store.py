@@ -12,7 +12,8 @@ from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tierscope.domain.batch import FeedGap, FeedPosition
 from tierscope.domain.deployment import Deployment, Objective, RoutingPolicy, TierConfig
 from tierscope.domain.errors import StoreUnusable
-from tierscope.domain.events import BlockAction, BlockEvent, TierSample
+from tierscope.domain.events import BlockAction, BlockEvent, SourceCoverage, TierSample
+from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import TimeSpan
@@ -152,6 +153,51 @@ def test_an_entry_that_fits_no_column_is_refused_by_name(store, bad):
     assert result.first_refusal.startswith("RequestRecord bad")
     assert store.position("node-1") == FeedPosition("node-1", 7, 0)
     assert store.reader().window("prod", "chat", ALL_TIME).accesses == 7
+
+
+def test_entries_of_any_kind_can_be_refused(store):
+    """A reading or an interval without a time is left out, and no other."""
+    hook = SourceId(SourceKind.VLLM_HOOK, str(ENGINES[0]))
+    nan = float("nan")
+    result = store.append(
+        batch(
+            0,
+            TierSample(Tier.L1, "lmcache", nan),
+            TierSample(Tier.L1, "lmcache", START),
+            SourceCoverage(hook, 0, nan, nan, 1, 0),
+            SourceCoverage(hook, 1 << 70, START, START, 1, 0),
+            SourceCoverage(hook, 0, START, START, 5, 0),
+        )
+    )
+
+    assert result.refused == 3
+    assert result.rows == {"tier_samples": 1, "coverage": 2}
+
+
+def test_complete_intervals_of_a_minute_are_one_row(store):
+    """Coverage that is told every few seconds does not outgrow what it is about."""
+    hook = SourceId(SourceKind.VLLM_HOOK, str(ENGINES[0]))
+    minute = START // 60 * 60
+
+    def interval(second, missing=0):
+        at = minute + second
+        return SourceCoverage(
+            hook, 0, at, at + 5, 1, missing, first_sequence=second, last_sequence=second + 4
+        )
+
+    for n, second in enumerate(range(0, 120, 5)):
+        store.append(batch(n, interval(second, missing=int(second == 30)), at=minute + second))
+
+    with store._database.reading() as cursor:
+        rows = cursor.execute(
+            "SELECT since_unix_seconds, received, missing, first_sequence, last_sequence FROM coverage "
+            "WHERE kind = 'vllm_hook' ORDER BY ALL"
+        ).fetchall()
+    assert rows == [
+        (minute, 11, 0, 0, 59),
+        (minute + 30, 1, 1, 30, 34),
+        (minute + 60, 12, 0, 60, 119),
+    ]
 
 
 def test_a_failed_append_leaves_nothing_and_can_be_repeated(store, monkeypatch):
