@@ -1,0 +1,268 @@
+"""From the scheduler's calls to records: which call means what, and what must not be counted.
+
+    lookup* -> allocation (= admission) -> [second allocation = load finished] -> steps -> finish
+       ^------------------------- preemption --------------------------'
+
+A lookup is repeated while a request cannot be scheduled, so only the last answer before an allocation
+counts. An allocation without a lookup before it ends an asynchronous load. Later admissions of a request
+have attempt > 0: the engine does not count their prompt again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tierscope_probe import records
+from tierscope_probe.engine import EngineRequest
+from tierscope_probe.errors import ErrorCount
+from tierscope_probe.records import Record
+
+MOST_REQUESTS = 100_000
+"""Requests remembered at once; an engine holds far fewer, so only a missed finish can pile them up."""
+
+UNKNOWN = object()
+
+Split = Callable[[EngineRequest, int], Mapping[object, int]]
+
+
+@dataclass
+class _Remembered:
+    """What is known of one request between its first lookup and its end."""
+
+    request: EngineRequest
+    lookups: int = 0
+    undecided: int = 0
+    looked_at: float = 0.0
+    local: int = 0
+    offered: int = 0
+    loads_async: bool = False
+    admissions: int = 0
+    admitted_at: float = 0.0
+    loading: bool = False
+    reached_first: bool = False
+
+
+class Observer:
+    """Turns the calls of one engine's scheduler into records, in the order they happen.
+
+    One thread calls it. `offer` takes each record. `unit_tokens` is how many tokens one block hash stands
+    for; where a request's hashes say otherwise, `other_units` is asked for further sizes and `unit_changed`
+    told of the one that fits. No method raises: what goes wrong is counted in `errors`. `spent_ns` and
+    `calls` say how long the scheduler was kept, by kind of call.
+    """
+
+    def __init__(
+        self,
+        offer: Callable[[Record], None],
+        *,
+        unit_tokens: int,
+        other_units: Callable[[], tuple[int, ...]] = tuple,
+        unit_changed: Callable[[int], None] = lambda _: None,
+        errors: ErrorCount,
+        clock: Callable[[], float] = time.time,
+        stopwatch: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._offer = offer
+        self._unit_tokens = unit_tokens
+        self._other_units = other_units
+        self._unit_changed = unit_changed
+        self._errors = errors
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._requests: dict[str, _Remembered] = {}
+        self._waiting_for_first: dict[str, _Remembered] = {}
+        self.spent_ns = dict.fromkeys(("lookup", "alloc", "meta", "finish"), 0)
+        self.calls = dict.fromkeys(self.spent_ns, 0)
+
+    def looked_up(self, request: EngineRequest, local_tokens: int, answer: tuple[int | None, bool]) -> None:
+        """The connector was asked what it has beyond `local_tokens`. (None, …): it does not know yet."""
+        began = self._stopwatch()
+        try:
+            seen = self._remember(request)
+            if seen.lookups == 0:
+                seen.looked_at = self._clock()
+            seen.lookups += 1
+            seen.local = local_tokens
+            offered, seen.loads_async = answer
+            seen.undecided += offered is None
+            seen.offered = offered or 0
+        except Exception as error:  # noqa: BLE001  an exception here would end the engine
+            self._errors.add("read a lookup", error)
+        self._took("lookup", began)
+
+    def allocated(self, request: EngineRequest, external_tokens: int, split: Split | None = None) -> None:
+        """Blocks were given to a request, `external_tokens` of them to be loaded by the connector.
+
+        `split` tells, after the real connector's own work, which tiers those come from.
+        """
+        began = self._stopwatch()
+        try:
+            seen = self._remember(request)
+            if seen.lookups or not seen.admissions:
+                self._admit(seen, external_tokens, split)
+            elif seen.loading:
+                self._end_load(seen)
+        except Exception as error:  # noqa: BLE001
+            self._errors.add("read an admission", error)
+        self._took("alloc", began)
+
+    def scheduled(self, output: object, requests: Mapping[str, EngineRequest]) -> None:
+        """A scheduler without an observing connector made its plan: what is new or resumed was admitted."""
+        began = self._stopwatch()
+        try:
+            for request_id, computed_tokens in _admitted(output):
+                seen = self._remember(requests[request_id])
+                seen.local = computed_tokens
+                self._admit(seen, 0, None)
+        except Exception as error:  # noqa: BLE001
+            self._errors.add("read a schedule", error)
+        self._took("alloc", began)
+
+    def stepped(self) -> None:
+        """The scheduler made a step: requests may have got their first token in the one before."""
+        began = self._stopwatch()
+        try:
+            if self._waiting_for_first:
+                for seen in [
+                    seen for seen in self._waiting_for_first.values() if reached_first(seen.request)
+                ]:
+                    self._first(seen)
+        except Exception as error:  # noqa: BLE001
+            self._errors.add("look for first tokens", error)
+        self._took("meta", began)
+
+    def finished(self, request: EngineRequest) -> None:
+        """A request ended, whether or not it was ever admitted."""
+        began = self._stopwatch()
+        try:
+            seen = self._requests.pop(request.request_id, None)
+            admitted = seen is not None and seen.admissions > 0
+            if seen is not None and admitted and not seen.reached_first and reached_first(request):
+                self._first(seen)
+            self._waiting_for_first.pop(request.request_id, None)
+            self._offer(records.finish(request, at=self._clock(), admitted=admitted))
+        except Exception as error:  # noqa: BLE001
+            self._errors.add("read a finish", error)
+        self._took("finish", began)
+
+    def _remember(self, request: EngineRequest) -> _Remembered:
+        seen = self._requests.get(request.request_id)
+        if seen is None:
+            if len(self._requests) >= MOST_REQUESTS:
+                oldest = next(iter(self._requests))
+                self._waiting_for_first.pop(oldest, None)
+                del self._requests[oldest]
+                self._errors.add("keep every request", f"{oldest} never finished")
+            seen = self._requests[request.request_id] = _Remembered(request)
+        return seen
+
+    def _admit(self, seen: _Remembered, external_tokens: int, split: Split | None) -> None:
+        request = seen.request
+        now = self._clock()
+        attempt = max(seen.admissions, int(getattr(request, "num_preemptions", 0)))
+        prefill = prefill_of(request) if attempt == 0 else None
+        local, external = prefill[1:] if prefill else (seen.local, external_tokens)
+        record = records.admit(
+            request,
+            at=now,
+            attempt=attempt,
+            local=local,
+            external=external,
+            lookup=_lookup(seen, now),
+            split=_tiers(request, external, split),
+            prefill=prefill,
+        )
+        if attempt == 0:
+            record.update(records.identity(request, self._prompt_hashes(request)))
+        self._offer(record)
+        seen.lookups = seen.undecided = 0
+        seen.admissions = attempt + 1
+        seen.admitted_at = now
+        seen.loading = seen.loads_async and external_tokens > 0
+        if not seen.reached_first:
+            self._waiting_for_first[request.request_id] = seen
+
+    def _end_load(self, seen: _Remembered) -> None:
+        seen.loading = False
+        now = self._clock()
+        self._offer(records.loaded(seen.request, at=now, wait_s=now - seen.admitted_at))
+
+    def _first(self, seen: _Remembered) -> None:
+        seen.reached_first = True
+        self._waiting_for_first.pop(seen.request.request_id, None)
+        self._offer(records.first(seen.request, at=self._clock()))
+
+    def _prompt_hashes(self, request: EngineRequest) -> list[object] | None:
+        """Return the hashes of the prompt's full blocks; None when their size is not understood."""
+        hashes = request.block_hashes
+        if len(hashes) != request.num_tokens // self._unit_tokens and not self._find_unit(request):
+            return None
+        return list(hashes[: request.num_prompt_tokens // self._unit_tokens])
+
+    def _find_unit(self, request: EngineRequest) -> bool:
+        """Take another size of a hashed block if one fits; a request without hashes tells nothing."""
+        hashes = len(request.block_hashes)
+        for unit in self._other_units() if hashes else ():
+            if hashes == request.num_tokens // unit:
+                self._unit_tokens = unit
+                self._unit_changed(unit)
+                return True
+        if hashes:
+            self._errors.add("tell the size of a hashed block", f"{hashes} for {request.num_tokens} tokens")
+        return False
+
+    def _took(self, call: str, began: int) -> None:
+        self.spent_ns[call] += self._stopwatch() - began
+        self.calls[call] += 1
+
+
+def reached_first(request: EngineRequest) -> bool:
+    """Whether the engine has counted a request's prompt: it does so with the first output.
+
+    From 0.20 on it takes `prefill_stats` away at that moment; before, the first output token tells.
+    """
+    stats = getattr(request, "prefill_stats", UNKNOWN)
+    return request.num_output_tokens > 0 if stats is UNKNOWN else stats is None
+
+
+def prefill_of(request: EngineRequest) -> tuple[int, int, int] | None:
+    """Return the engine's own (prompt, local, external) tokens of a first admission; None before 0.20."""
+    stats = getattr(request, "prefill_stats", None)
+    if stats is None or not stats.num_prompt_tokens:
+        return None
+    return (stats.num_prompt_tokens, stats.num_local_cached_tokens, stats.num_external_cached_tokens)
+
+
+def _lookup(seen: _Remembered, now: float) -> dict[str, object]:
+    """Return what is known of the lookups before an admission; nothing where none is seen."""
+    if not seen.lookups:
+        return {}
+    return {
+        "lookups": seen.lookups,
+        "undecided": seen.undecided,
+        "lookup_wait_s": now - seen.looked_at,
+        "offered": seen.offered,
+        "async": seen.loads_async,
+    }
+
+
+def _admitted(output: object) -> list[tuple[str, int]]:
+    """Return the ids admitted by a scheduler's plan, each with the tokens it need not compute."""
+    admitted = [(new.req_id, new.num_computed_tokens) for new in getattr(output, "scheduled_new_reqs", ())]
+    cached = getattr(output, "scheduled_cached_reqs", None)
+    ids = getattr(cached, "req_ids", ())
+    computed = getattr(cached, "num_computed_tokens", ())
+    resumed = getattr(cached, "resumed_req_ids", None)
+    if resumed is None:  # up to 0.11 there is a flag for each id instead
+        flags = getattr(cached, "resumed_from_preemption", ())
+        resumed = {id_ for id_, again in zip(ids, flags, strict=True) if again}
+    return admitted + [(id_, tokens) for id_, tokens in zip(ids, computed, strict=True) if id_ in resumed]
+
+
+def _tiers(request: EngineRequest, external: int, split: Split | None) -> dict[str, int] | None:
+    """Return external tokens by the tier that gave them, where the connector knows."""
+    if split is None or external <= 0:
+        return None
+    return {str(getattr(tier, "value", tier)): tokens for tier, tokens in split(request, external).items()}
