@@ -11,13 +11,12 @@ have attempt > 0: the engine does not count their prompt again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from tierscope_probe import records
 from tierscope_probe.engine import EngineRequest
 from tierscope_probe.errors import ErrorCount
-from tierscope_probe.records import Record
+from tierscope_probe.records import Draft
 
 MOST_REQUESTS = 100_000
 """Requests remembered at once; an engine holds far fewer, so only a missed finish can pile them up."""
@@ -27,35 +26,43 @@ UNKNOWN = object()
 Split = Callable[[EngineRequest, int], Mapping[object, int]]
 
 
-@dataclass
 class _Remembered:
     """What is known of one request between its first lookup and its end."""
 
-    request: EngineRequest
-    lookups: int = 0
-    undecided: int = 0
-    looked_at: float = 0.0
-    local: int = 0
-    offered: int = 0
-    loads_async: bool = False
-    admissions: int = 0
-    admitted_at: float = 0.0
-    loading: bool = False
-    reached_first: bool = False
+    __slots__ = (
+        "admissions",
+        "admitted_at",
+        "loading",
+        "loads_async",
+        "local",
+        "looked_at",
+        "lookups",
+        "offered",
+        "reached_first",
+        "request",
+        "undecided",
+    )
+
+    def __init__(self, request: EngineRequest) -> None:
+        self.request = request
+        self.lookups = self.undecided = self.local = self.offered = self.admissions = 0
+        self.looked_at = self.admitted_at = 0.0
+        self.loads_async = self.loading = self.reached_first = False
 
 
 class Observer:
     """Turns the calls of one engine's scheduler into records, in the order they happen.
 
-    One thread calls it. `offer` takes each record. `unit_tokens` is how many tokens one block hash stands
-    for; where a request's hashes say otherwise, `other_units` is asked for further sizes and `unit_changed`
-    told of the one that fits. No method raises: what goes wrong is counted in `errors`. `spent_ns` and
-    `calls` say how long the scheduler was kept, by kind of call.
+    One thread calls it. `offer` takes each record's draft: on the scheduler's thread values are only picked
+    up. `unit_tokens` is how many tokens one block hash stands for; where a request's hashes say otherwise,
+    `other_units` is asked for further sizes and `unit_changed` told of the one that fits. No method
+    raises: what goes wrong is counted in `errors`. `spent_ns` and `calls` say how long the scheduler was
+    kept, by kind of call.
     """
 
     def __init__(
         self,
-        offer: Callable[[Record], None],
+        offer: Callable[[Draft], None],
         *,
         unit_tokens: int,
         other_units: Callable[[], tuple[int, ...]] = tuple,
@@ -80,13 +87,14 @@ class Observer:
         """The connector was asked what it has beyond `local_tokens`. (None, …): it does not know yet."""
         began = self._stopwatch()
         try:
-            seen = self._remember(request)
+            seen = self._requests.get(request.request_id) or self._remember(request)
             if seen.lookups == 0:
                 seen.looked_at = self._clock()
             seen.lookups += 1
             seen.local = local_tokens
             offered, seen.loads_async = answer
-            seen.undecided += offered is None
+            if offered is None:
+                seen.undecided += 1
             seen.offered = offered or 0
         except Exception as error:  # noqa: BLE001  an exception here would end the engine
             self._errors.add("read a lookup", error)
@@ -99,11 +107,13 @@ class Observer:
         """
         began = self._stopwatch()
         try:
-            seen = self._remember(request)
+            seen = self._requests.get(request.request_id) or self._remember(request)
             if seen.lookups or not seen.admissions:
                 self._admit(seen, external_tokens, split)
             elif seen.loading:
-                self._end_load(seen)
+                seen.loading = False
+                now = self._clock()
+                self._offer((records.loaded, (request.request_id, now, now - seen.admitted_at)))
         except Exception as error:  # noqa: BLE001
             self._errors.add("read an admission", error)
         self._took("alloc", began)
@@ -112,8 +122,8 @@ class Observer:
         """A scheduler without an observing connector made its plan: what is new or resumed was admitted."""
         began = self._stopwatch()
         try:
-            for request_id, computed_tokens in _admitted(output):
-                seen = self._remember(requests[request_id])
+            for request_id, computed_tokens in _admitted(output) if _may_admit(output) else ():
+                seen = self._requests.get(request_id) or self._remember(requests[request_id])
                 seen.local = computed_tokens
                 self._admit(seen, 0, None)
         except Exception as error:  # noqa: BLE001
@@ -142,41 +152,55 @@ class Observer:
             if seen is not None and admitted and not seen.reached_first and reached_first(request):
                 self._first(seen)
             self._waiting_for_first.pop(request.request_id, None)
-            self._offer(records.finish(request, at=self._clock(), admitted=admitted))
+            self._offer(
+                (
+                    records.finish,
+                    (
+                        request.request_id,
+                        self._clock(),
+                        request.status,
+                        request.num_prompt_tokens,
+                        request.num_output_tokens,
+                        getattr(request, "num_preemptions", 0),
+                        admitted,
+                        len(request.block_hashes),
+                    ),
+                )
+            )
         except Exception as error:  # noqa: BLE001
             self._errors.add("read a finish", error)
         self._took("finish", began)
 
     def _remember(self, request: EngineRequest) -> _Remembered:
-        seen = self._requests.get(request.request_id)
-        if seen is None:
-            if len(self._requests) >= MOST_REQUESTS:
-                oldest = next(iter(self._requests))
-                self._waiting_for_first.pop(oldest, None)
-                del self._requests[oldest]
-                self._errors.add("keep every request", f"{oldest} never finished")
-            seen = self._requests[request.request_id] = _Remembered(request)
+        if len(self._requests) >= MOST_REQUESTS:
+            oldest = next(iter(self._requests))
+            self._waiting_for_first.pop(oldest, None)
+            del self._requests[oldest]
+            self._errors.add("keep every request", f"{oldest} never finished")
+        seen = self._requests[request.request_id] = _Remembered(request)
         return seen
 
     def _admit(self, seen: _Remembered, external_tokens: int, split: Split | None) -> None:
         request = seen.request
         now = self._clock()
-        attempt = max(seen.admissions, int(getattr(request, "num_preemptions", 0)))
+        attempt = max(seen.admissions, getattr(request, "num_preemptions", 0))
         prefill = prefill_of(request) if attempt == 0 else None
         local, external = prefill[1:] if prefill else (seen.local, external_tokens)
-        record = records.admit(
-            request,
-            at=now,
-            attempt=attempt,
-            local=local,
-            external=external,
-            lookup=_lookup(seen, now),
-            split=_tiers(request, external, split),
-            prefill=prefill,
+        values = (
+            request.request_id,
+            now,
+            attempt,
+            (request.num_prompt_tokens, request.num_tokens, local, external),
+            (seen.lookups, seen.undecided, seen.looked_at, seen.offered, seen.loads_async),
+            split(request, external) if split is not None and external > 0 else None,
+            prefill,
+            (request.arrival_time, getattr(request, "skip_reading_prefix_cache", False)),
         )
-        if attempt == 0:
-            record.update(records.identity(request, self._prompt_hashes(request)))
-        self._offer(record)
+        self._offer(
+            (records.first_admit, (self._identity(request), *values))
+            if attempt == 0
+            else (records.admit, values)
+        )
         seen.lookups = seen.undecided = 0
         seen.admissions = attempt + 1
         seen.admitted_at = now
@@ -184,22 +208,27 @@ class Observer:
         if not seen.reached_first:
             self._waiting_for_first[request.request_id] = seen
 
-    def _end_load(self, seen: _Remembered) -> None:
-        seen.loading = False
-        now = self._clock()
-        self._offer(records.loaded(seen.request, at=now, wait_s=now - seen.admitted_at))
-
     def _first(self, seen: _Remembered) -> None:
         seen.reached_first = True
-        self._waiting_for_first.pop(seen.request.request_id, None)
-        self._offer(records.first(seen.request, at=self._clock()))
+        request = seen.request
+        self._waiting_for_first.pop(request.request_id, None)
+        self._offer((records.first, (request.request_id, self._clock(), request.arrival_time)))
 
-    def _prompt_hashes(self, request: EngineRequest) -> list[object] | None:
+    def _identity(self, request: EngineRequest) -> tuple[object, ...]:
+        return (
+            self._prompt_hashes(request),
+            getattr(request, "cache_salt", None),
+            getattr(request, "lora_request", None),
+            getattr(request, "session_id", None),
+            getattr(request, "trace_headers", None),
+        )
+
+    def _prompt_hashes(self, request: EngineRequest) -> Sequence[object] | None:
         """Return the hashes of the prompt's full blocks; None when their size is not understood."""
         hashes = request.block_hashes
         if len(hashes) != request.num_tokens // self._unit_tokens and not self._find_unit(request):
             return None
-        return list(hashes[: request.num_prompt_tokens // self._unit_tokens])
+        return hashes[: request.num_prompt_tokens // self._unit_tokens]
 
     def _find_unit(self, request: EngineRequest) -> bool:
         """Take another size of a hashed block if one fits; a request without hashes tells nothing."""
@@ -235,17 +264,11 @@ def prefill_of(request: EngineRequest) -> tuple[int, int, int] | None:
     return (stats.num_prompt_tokens, stats.num_local_cached_tokens, stats.num_external_cached_tokens)
 
 
-def _lookup(seen: _Remembered, now: float) -> dict[str, object]:
-    """Return what is known of the lookups before an admission; nothing where none is seen."""
-    if not seen.lookups:
-        return {}
-    return {
-        "lookups": seen.lookups,
-        "undecided": seen.undecided,
-        "lookup_wait_s": now - seen.looked_at,
-        "offered": seen.offered,
-        "async": seen.loads_async,
-    }
+def _may_admit(output: object) -> bool:
+    """Whether a plan may admit anyone; most steps only go on with what is running."""
+    cached = getattr(output, "scheduled_cached_reqs", None)
+    resumed = getattr(cached, "resumed_req_ids", None)
+    return bool(getattr(output, "scheduled_new_reqs", None) or resumed or resumed is None)
 
 
 def _admitted(output: object) -> list[tuple[str, int]]:
@@ -259,10 +282,3 @@ def _admitted(output: object) -> list[tuple[str, int]]:
         flags = getattr(cached, "resumed_from_preemption", ())
         resumed = {id_ for id_, again in zip(ids, flags, strict=True) if again}
     return admitted + [(id_, tokens) for id_, tokens in zip(ids, computed, strict=True) if id_ in resumed]
-
-
-def _tiers(request: EngineRequest, external: int, split: Split | None) -> dict[str, int] | None:
-    """Return external tokens by the tier that gave them, where the connector knows."""
-    if split is None or external <= 0:
-        return None
-    return {str(getattr(tier, "value", tier)): tokens for tier, tokens in split(request, external).items()}

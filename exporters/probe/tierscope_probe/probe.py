@@ -39,7 +39,7 @@ class Probe:
         self.errors = ErrorCount()
         for problem in settings.problems:
             self.errors.add("understand a setting", problem)
-        self.sender = Sender(settings, rank=self._facts.rank, stats=self.stats, errors=self.errors)
+        self.sender = Sender(settings, form=form, rank=self._facts.rank, stats=self.stats, errors=self.errors)
         self.observer = Observer(
             self.sender.offer,
             unit_tokens=self._facts.block_tokens,
@@ -71,9 +71,7 @@ class Probe:
             self.errors.add("close", error)
 
     def _introduce(self) -> None:
-        self.sender.introduce(
-            records.hello(self._facts, form=self._form, at=time.time(), versions=_versions())
-        )
+        self.sender.introduce(records.hello(self._facts, self._form, time.time(), _versions()))
 
     def _unit_changed(self, unit_tokens: int) -> None:
         self._facts = replace(self._facts, block_tokens=unit_tokens)

@@ -2,16 +2,21 @@
 
 Times (`ts`, `arrival`) are unix seconds, durations end in `_s` (seconds), everything counted is tokens
 unless its name says otherwise. Session ids and cache salts leave the engine as digests only.
+
+The functions take values that no longer change, because they run on the sender's thread, after the fact.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from tierscope_probe.engine import EngineFacts, EngineRequest
+from tierscope_probe.engine import EngineFacts
 
 Record = dict[str, object]
+
+Draft = tuple[Callable[..., Record], tuple[object, ...]]
+"""A record to be: one of the functions below, and its arguments."""
 
 TRACE_HEADERS = ("traceparent", "tracestate")
 
@@ -29,7 +34,7 @@ SUMMARY_FIELDS = {
 """Our name: the attribute of vLLM's FinishedRequestStats."""
 
 
-def hello(facts: EngineFacts, *, form: str, at: float, versions: Mapping[str, str]) -> Record:
+def hello(facts: EngineFacts, form: str, at: float, versions: Mapping[str, str]) -> Record:
     """Who is speaking: sent first, and again whenever a reader may have missed it.
 
     `block_size` is the number of tokens one entry of `hashes` stands for.
@@ -49,81 +54,95 @@ def hello(facts: EngineFacts, *, form: str, at: float, versions: Mapping[str, st
 
 
 def admit(
-    request: EngineRequest,
-    *,
+    request_id: str,
     at: float,
     attempt: int,
-    local: int,
-    external: int,
-    lookup: Mapping[str, object],
-    split: Mapping[str, int] | None,
+    tokens: tuple[int, int, int, int],
+    lookup: tuple[int, int, float, int, bool],
+    split: Mapping[object, int] | None,
     prefill: tuple[int, int, int] | None,
+    origin: tuple[float, bool],
 ) -> Record:
     """One admission: the prompt's tokens by origin, as the engine will count them.
 
-    `lookup` holds what is known of the lookups before it. `prefill` is the engine's own count of the first
-    admission (prompt, local, external), the source of its counters; attempts above 0 are not in them.
+    `tokens` are (prompt, prompt and output, local, external). `lookup` is (lookups, undecided ones, time of
+    the first, tokens offered, whether they load asynchronously); no lookups: none was seen. `prefill` is
+    the engine's own count of the first admission (prompt, local, external), the source of its counters;
+    attempts above 0 are not in them. `origin` is (arrival, whether the request skips the cache).
     """
-    record: Record = {
-        "t": "admit",
-        "ts": at,
-        "rid": request.request_id,
-        "attempt": attempt,
-        **lookup,
-        "prompt": request.num_prompt_tokens,
-        "total": request.num_tokens,
-        "local": local,
-        "external": external,
-        "split": dict(split) if split else None,
-        "skip": bool(getattr(request, "skip_reading_prefix_cache", False)),
-        "arrival": request.arrival_time,
-    }
+    prompt, total, local, external = tokens
+    record: Record = {"t": "admit", "ts": at, "rid": request_id, "attempt": attempt}
+    lookups, undecided, looked_at, offered, loads_async = lookup
+    if lookups:
+        record["lookups"] = lookups
+        record["undecided"] = undecided
+        record["lookup_wait_s"] = at - looked_at
+        record["offered"] = offered
+        record["async"] = loads_async
+    record["prompt"] = prompt
+    record["total"] = total
+    record["local"] = local
+    record["external"] = external
+    record["split"] = _tiers(split)
+    record["arrival"], record["skip"] = origin
     if prefill is not None:
         record["ps"] = prefill
     return record
 
 
-def identity(request: EngineRequest, hashes: Sequence[object] | None) -> Record:
-    """What an admission says of the request itself: sent once, with attempt 0.
+def first_admit(
+    identity: tuple[Sequence[object] | None, object, object, object, object], *args: object
+) -> Record:
+    """A request's first admission, which also says what the request is.
 
-    `hashes` are those of the prompt's full blocks; the sender shortens them. None: not known.
+    `identity` is (block hashes, cache salt, LoRA request, session id, trace headers), `args` are those of
+    `admit`. The hashes are of the prompt's full blocks, None when not known; the sender shortens them.
     """
-    adapter = getattr(request, "lora_request", None)
-    return {
-        "hashes": hashes,
-        "salt": _digest(getattr(request, "cache_salt", None)),
-        "lora": getattr(adapter, "lora_name", None),
-        "session": _digest(getattr(request, "session_id", None)),
-        "trace": _trace(getattr(request, "trace_headers", None)),
-    }
+    hashes, salt, adapter, session, headers = identity
+    record = admit(*args)  # type: ignore[arg-type]  # as the observer drafts them
+    record["hashes"] = hashes
+    record["salt"] = _digest(salt)
+    record["lora"] = getattr(adapter, "lora_name", None)
+    record["session"] = _digest(session)
+    record["trace"] = _trace(headers)
+    return record
 
 
-def loaded(request: EngineRequest, *, at: float, wait_s: float) -> Record:
+def loaded(request_id: str, at: float, wait_s: float) -> Record:
     """An asynchronous load through the connector ended, `wait_s` after the admission."""
-    return {"t": "loaded", "ts": at, "rid": request.request_id, "wait_s": wait_s}
+    return {"t": "loaded", "ts": at, "rid": request_id, "wait_s": wait_s}
 
 
-def first(request: EngineRequest, *, at: float) -> Record:
+def first(request_id: str, at: float, arrival: float) -> Record:
     """The scheduler saw the first token; `ttft_s` counts from the frontend's arrival time."""
-    return {"t": "first", "ts": at, "rid": request.request_id, "ttft_s": at - request.arrival_time}
+    return {"t": "first", "ts": at, "rid": request_id, "ttft_s": at - arrival}
 
 
-def finish(request: EngineRequest, *, at: float, admitted: bool) -> Record:
-    """A request ended in any way; not admitted: it left while waiting."""
+def finish(
+    request_id: str,
+    at: float,
+    status: object,
+    prompt: int,
+    out: int,
+    preemptions: int,
+    admitted: bool,
+    hashes: int,
+) -> Record:
+    """A request ended in any way; not admitted: it left while waiting. `hashes` counts all its blocks."""
     return {
         "t": "finish",
         "ts": at,
-        "rid": request.request_id,
-        "status": str(getattr(request.status, "name", request.status)),
-        "prompt": request.num_prompt_tokens,
-        "out": request.num_output_tokens,
-        "preemptions": int(getattr(request, "num_preemptions", 0)),
+        "rid": request_id,
+        "status": str(getattr(status, "name", status)),
+        "prompt": prompt,
+        "out": out,
+        "preemptions": preemptions,
         "admitted": admitted,
-        "hashes_total": len(request.block_hashes),
+        "hashes_total": hashes,
     }
 
 
-def summary(stats: object, *, at: float) -> Record:
+def summary(stats: object, at: float) -> Record:
     """One finished request as the frontend's statistics tell it; `cached` is over all tiers, unsplit."""
     record: Record = {"t": "summary", "ts": at}
     for key, name in SUMMARY_FIELDS.items():
@@ -131,6 +150,11 @@ def summary(stats: object, *, at: float) -> Record:
     reason = getattr(stats, "finish_reason", None)
     record["status"] = str(getattr(reason, "name", reason))
     return record
+
+
+def _tiers(split: Mapping[object, int] | None) -> dict[str, int] | None:
+    """Return tokens by the name of their tier; vLLM names tiers by an enumeration of texts."""
+    return {str(getattr(tier, "value", tier)): tokens for tier, tokens in split.items()} if split else None
 
 
 def _digest(text: object) -> str | None:

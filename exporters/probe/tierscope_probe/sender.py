@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import zmq
 
 from tierscope_probe.errors import ErrorCount
 from tierscope_probe.hashes import DeltaEncoder
-from tierscope_probe.records import Record
+from tierscope_probe.records import Draft, Record
 from tierscope_probe.settings import ProbeSettings, at_rank
 from tierscope_probe.stream import Stream, write_addresses
 
@@ -38,17 +38,19 @@ class Sender:
         self,
         settings: ProbeSettings,
         *,
+        form: str,
         rank: int,
         stats: Callable[[], Record],
         errors: ErrorCount,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
+        self._form = form
         self._rank = rank
         self._stats = stats
         self._errors = errors
         self._monotonic = monotonic
-        self._queue: deque[Record] = deque()
+        self._queue: deque[Draft] = deque()
         self._stream = Stream(
             at_rank(settings.endpoint, rank),
             at_rank(settings.replay_endpoint, rank),
@@ -76,12 +78,12 @@ class Sender:
         self._greeting = greeting
         self._greeted = False
 
-    def offer(self, record: Record) -> None:
-        """Hand over a record; from one thread only. Never waits, never raises."""
+    def offer(self, draft: Draft) -> None:
+        """Hand over a record's draft; from one thread only. Never waits, never raises."""
         if len(self._queue) >= self._settings.queue_records:
             self._refused += 1
         else:
-            self._queue.append(record)
+            self._queue.append(draft)
 
     @property
     def dropped(self) -> int:
@@ -126,10 +128,9 @@ class Sender:
         path = self._settings.address_file
         if path and self._stream.endpoint and self._stream.replay_endpoint:
             write_addresses(
-                path,
-                rank=self._rank,
-                endpoint=self._stream.endpoint,
-                replay_endpoint=self._stream.replay_endpoint,
+                path.replace("{form}", self._form).replace("{rank}", str(self._rank)),
+                self._stream.endpoint,
+                self._stream.replay_endpoint,
             )
 
     def _publish_waiting(self) -> None:
@@ -146,26 +147,28 @@ class Sender:
         if now < due:
             return
         self._stats_after = now + STATS_SECONDS
-        self._publish([self._stats()])
+        self._publish([(self._stats, ())])
         self._told = (self.sent, self.dropped, self._errors.count)
 
-    def _publish(self, batch: list[Record]) -> None:
+    def _publish(self, drafts: list[Draft]) -> None:
         began = time.perf_counter_ns()
         if self._delta.full or self._epoch_bytes > self._settings.ring_bytes // 2:
             # Records point at records of their epoch, and the ring always holds the newest epoch whole.
             self._delta.reset()
             self._epoch_bytes = 0
             self._greeted = False
+        batch: list[Record] = []
         if not self._greeted and self._greeting is not None:
-            batch.insert(0, self._greeting)
+            batch.append(self._greeting)
             self._greeted = True
         try:
+            batch += [build(*values) for build, values in drafts]
             payload = self._encode(batch)
         except Exception:
             # Hashes of a batch that never left must not become anchors.
             self._delta.reset()
             self._greeted = False
-            self._lost += len(batch)
+            self._lost += len(drafts)
             raise
         self._epoch_bytes += len(payload)
         self.encode_ns += time.perf_counter_ns() - began
@@ -175,6 +178,6 @@ class Sender:
     def _encode(self, batch: list[Record]) -> bytes:
         for record in batch:
             hashes = record.get("hashes")
-            if isinstance(hashes, list):
+            if isinstance(hashes, Sequence):
                 record["hashes"] = self._delta.encode(hashes)
         return self._encoder.encode(batch)

@@ -24,7 +24,7 @@ class ProbeSettings:
 
     `endpoint` and `replay_endpoint` are bound; their port is that of rank 0, and rank r uses port + r. Port 0
     lets the system choose. `queue_records` bounds what waits for the sender, `ring_bytes` what may be asked
-    for again. `address_file` receives the bound addresses as JSON; `{rank}` in it becomes the rank.
+    for again. `address_file` receives the bound addresses as JSON; `{rank}` and `{form}` in it are filled in.
     `problems` names every setting that was not understood and so stands at its default.
     """
 

@@ -53,7 +53,7 @@ class FinishedRequestLogger(StatLoggerBase):
             self._probe.close()
             self._probe = None
             return
-        self._probe.sender.offer(records.summary(finished, at=time.time()))
+        self._probe.sender.offer((records.summary, (finished, time.time())))
 
     def log_engine_initialized(self) -> None:
         """Nothing to say."""

@@ -130,15 +130,10 @@ class Stream:
         return ANSWERS_A_TURN, True
 
 
-def write_addresses(path: str, *, rank: int, endpoint: str, replay_endpoint: str) -> None:
+def write_addresses(path: str, endpoint: str, replay_endpoint: str) -> None:
     """Write the bound addresses as JSON, whole or not at all. Raises OSError."""
-    target = Path(path.replace("{rank}", str(rank)))
-    document = {
-        "rank": rank,
-        "pid": os.getpid(),
-        "endpoint": endpoint,
-        "replay_endpoint": replay_endpoint,
-    }
+    target = Path(path)
+    document = {"pid": os.getpid(), "endpoint": endpoint, "replay_endpoint": replay_endpoint}
     draft = target.with_name(f"{target.name}.{os.getpid()}.draft")
     draft.write_text(json.dumps(document), encoding="utf-8")
     draft.replace(target)

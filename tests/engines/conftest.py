@@ -1,0 +1,20 @@
+"""Real engines for the tests of this folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.environment import Environment, vllm_environment
+
+
+def pytest_collection_modifyitems(items):
+    """Everything in here drives a real engine."""
+    for item in items:
+        if "engines" in item.path.parts:
+            item.add_marker(pytest.mark.engines)
+
+
+@pytest.fixture(scope="session")
+def vllm() -> Environment:
+    """An environment with vLLM and the checkout's probe, and the tiny model."""
+    return vllm_environment()
