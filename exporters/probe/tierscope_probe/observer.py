@@ -45,7 +45,8 @@ class _Remembered:
 
     def __init__(self, request: EngineRequest) -> None:
         self.request = request
-        self.lookups = self.undecided = self.local = self.offered = self.admissions = 0
+        self.lookups = self.undecided = self.local = self.admissions = 0
+        self.offered: int | None = 0
         self.looked_at = self.admitted_at = 0.0
         self.loads_async = self.loading = self.reached_first = False
 
@@ -92,10 +93,9 @@ class Observer:
                 seen.looked_at = self._clock()
             seen.lookups += 1
             seen.local = local_tokens
-            offered, seen.loads_async = answer
-            if offered is None:
+            seen.offered, seen.loads_async = answer
+            if seen.offered is None:
                 seen.undecided += 1
-            seen.offered = offered or 0
         except Exception as error:  # noqa: BLE001  an exception here would end the engine
             self._errors.add("read a lookup", error)
         self._took("lookup", began)

@@ -58,7 +58,7 @@ def admit(
     at: float,
     attempt: int,
     tokens: tuple[int, int, int, int],
-    lookup: tuple[int, int, float, int, bool],
+    lookup: tuple[int, int, float, int | None, bool],
     split: Mapping[object, int] | None,
     prefill: tuple[int, int, int] | None,
     origin: tuple[float, bool],
@@ -66,9 +66,9 @@ def admit(
     """One admission: the prompt's tokens by origin, as the engine will count them.
 
     `tokens` are (prompt, prompt and output, local, external). `lookup` is (lookups, undecided ones, time of
-    the first, tokens offered, whether they load asynchronously); no lookups: none was seen. `prefill` is
-    the engine's own count of the first admission (prompt, local, external), the source of its counters;
-    attempts above 0 are not in them. `origin` is (arrival, whether the request skips the cache).
+    the first, tokens offered in the last, whether they load asynchronously); 0 lookups: none was seen.
+    `prefill` is the engine's own count of the first admission (prompt, local, external), the source of its
+    counters; attempts above 0 are not in them. `origin` is (arrival, whether the request skips the cache).
     """
     prompt, total, local, external = tokens
     record: Record = {"t": "admit", "ts": at, "rid": request_id, "attempt": attempt}
