@@ -7,7 +7,6 @@ import sys
 from types import ModuleType
 
 import pytest
-from tierscope_probe.sender import Sender
 
 from tests.fake_vllm import (
     V1,
@@ -18,6 +17,7 @@ from tests.fake_vllm import (
     StatLoggerBase,
     SupportsHMA,
 )
+from tierscope_probe.sender import Sender
 
 OURS = ("tierscope_probe.connectors", "tierscope_probe.stat_logger")
 """The modules whose import needs vLLM."""

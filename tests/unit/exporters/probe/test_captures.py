@@ -7,10 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from tierscope_probe.errors import ErrorCount
-from tierscope_probe.observer import Observer
 
 from tests.fake_engine import FakePrefillStats, FakeRequest
+from tierscope_probe.errors import ErrorCount
+from tierscope_probe.observer import Observer
 
 PRIVATE = ("salt", "session")
 """Fields that were recorded in the clear and are digests now."""

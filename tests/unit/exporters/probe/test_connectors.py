@@ -6,11 +6,11 @@ import inspect
 import logging
 
 import pytest
-from tierscope_probe.observer import Observer
-from tierscope_probe.sender import Sender
 
 from tests.fake_engine import FakePrefillStats, Role, request, vllm_config
 from tests.fake_vllm import V1, KVConnectorBase, OffloadingConnector
+from tierscope_probe.observer import Observer
+from tierscope_probe.sender import Sender
 
 CONNECTORS = "tierscope_probe.connectors"
 

@@ -7,6 +7,7 @@ from hashlib import blake2b
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tierscope_probe.hashes import DeltaEncoder, low_bytes
 
 chains = st.lists(st.lists(st.integers(0, 2), max_size=12).map(tuple), max_size=30)

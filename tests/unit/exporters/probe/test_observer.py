@@ -6,11 +6,11 @@ from enum import Enum
 from types import SimpleNamespace
 
 import pytest
+
+from tests.fake_engine import FakePrefillStats, OldRequest, Status, request
 from tierscope_probe import observer as observer_module
 from tierscope_probe.errors import ErrorCount
 from tierscope_probe.observer import Observer
-
-from tests.fake_engine import FakePrefillStats, OldRequest, Status, request
 
 
 class Desk:

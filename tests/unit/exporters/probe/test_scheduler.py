@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from tierscope_probe.scheduler import observing_scheduler
 
 from tests.fake_engine import Status, request, vllm_config
 from tests.fake_vllm import AsyncScheduler, Scheduler
+from tierscope_probe.scheduler import observing_scheduler
 
 
 @pytest.mark.parametrize(("asynchronous", "base"), [(False, Scheduler), (True, AsyncScheduler)])

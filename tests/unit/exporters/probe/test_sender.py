@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tierscope_probe import sender as sender_module
-from tierscope_probe.errors import ErrorCount
-from tierscope_probe.sender import Sender
-from tierscope_probe.settings import ProbeSettings
 
 from tests.fake_engine import chain
 from tierscope.feed.messages import Message
 from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.feed.stream_subscriber import StreamSubscriber
+from tierscope_probe import sender as sender_module
+from tierscope_probe.errors import ErrorCount
+from tierscope_probe.sender import Sender
+from tierscope_probe.settings import ProbeSettings
 
 ANY = "tcp://127.0.0.1:0"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from tierscope_probe.settings import NAMES, ProbeSettings, at_rank, read_settings
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from tierscope_probe.sender import Sender
 
 from tests.fake_engine import Status, vllm_config
+from tierscope_probe.sender import Sender
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 import zmq
-from tierscope_probe.stream import Stream
 
 from tierscope.feed.messages import Gap, Message
 from tierscope.feed.stream_subscriber import StreamSubscriber
+from tierscope_probe.stream import Stream
 
 ANY = "tcp://127.0.0.1:0"
 
