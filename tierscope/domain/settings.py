@@ -7,6 +7,7 @@ generated from here and a test compares the two.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from tierscope.domain.deployment import Deployment
@@ -15,6 +16,14 @@ from tierscope.domain.deployment import Deployment
 def documented(doc: str, **kwargs: Any) -> Any:
     """Declare a dataclass field with the line that documents it."""
     return field(metadata={"doc": doc}, **kwargs)
+
+
+class OtlpProtocol(StrEnum):
+    """How OTLP travels."""
+
+    GRPC = "grpc"
+    HTTP = "http"
+    """Protobuf over HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +132,19 @@ class ExporterSettings:
     poll_seconds: float = documented("Pause between readings of a metrics page.", default=5.0)
     timeout_seconds: float = documented("Longest wait for one reading.", default=3.0)
     otlp_endpoint: str | None = documented(
-        "OTLP/HTTP address for spans, e.g. http://127.0.0.1:4318/v1/traces; none: no spans.", default=None
+        "Address that takes spans over OTLP: with http the full one, e.g. http://127.0.0.1:4318/v1/traces; "
+        "with grpc without a path, e.g. http://127.0.0.1:4317; https:// for TLS. None: no spans.",
+        default=None,
     )
+    otlp_metrics_endpoint: str | None = documented(
+        "Address that takes every metric over OTLP: with http the full one, e.g. "
+        "http://127.0.0.1:4318/v1/metrics; with grpc as for spans. None: metrics are scraped only.",
+        default=None,
+    )
+    otlp_protocol: OtlpProtocol = documented(
+        "How spans and metrics travel to both addresses.", default=OtlpProtocol.HTTP
+    )
+    otlp_interval_seconds: float = documented("Pause between two pushes of the metrics.", default=15.0)
     hash_key_file: str | None = documented(
         "File with the key that session ids and cache salts are hashed with; none: a key of this run alone.",
         default=None,

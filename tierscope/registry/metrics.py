@@ -246,8 +246,16 @@ DROPPED_SAMPLES = Metric(
     name="tierscope_dropped_samples_total",
     kind=Kind.COUNTER,
     labels=("reason",),
-    help="Samples left out of this page: not_in_table, bad_labels, bad_value, duplicate, read_failed.",
-    answers="Is a number missing from this page because we made it wrongly?",
+    help="Samples left out of a page or push: not_in_table, bad_labels, bad_value, duplicate, read_failed.",
+    answers="Is a number missing here because we made it wrongly?",
+    allow=("no_unit",),
+)
+METRIC_PUSHES = Metric(
+    name="tierscope_metric_pushes_total",
+    kind=Kind.COUNTER,
+    labels=("result",),
+    help="Pushes of every metric over OTLP by what became of them: exported, not_exported.",
+    answers="Does whoever is sent our metrics take them?",
     allow=("no_unit",),
 )
 SPANS_BY_RESULT = Metric(
@@ -310,8 +318,8 @@ GROUPS: tuple[MetricGroup, ...] = (
     ),
     MetricGroup(
         title="Our own telemetry",
-        published_by="`tierscope export` for spans, every process for its page",
-        metrics=(SPANS_BY_RESULT, DROPPED_SAMPLES),
+        published_by="`tierscope export` for spans and pushes, every process for its page",
+        metrics=(SPANS_BY_RESULT, METRIC_PUSHES, DROPPED_SAMPLES),
     ),
 )
 """Every metric by subject, in the order a request travels and then the pipeline."""

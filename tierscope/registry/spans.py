@@ -10,6 +10,9 @@ NAMESPACE = SpanAttribute("tierscope.namespace", str, "Namespace of the endpoint
 ENDPOINT = SpanAttribute("tierscope.endpoint", str, "Name of the endpoint.")
 REPLICA = SpanAttribute("tierscope.replica", str, "The replica (pod) that served the request.")
 RANK = SpanAttribute("tierscope.rank", int, "Data-parallel rank of the engine.")
+SOURCE = SpanAttribute(
+    "tierscope.source", str, "The source that told it, as in the label `source` of the metrics."
+)
 STATUS = SpanAttribute("tierscope.status", str, "What became of the admission.")
 ATTEMPT = SpanAttribute("tierscope.attempt", int, "0 for the first admission, then one a preemption.")
 PROMPT_TOKENS = SpanAttribute(
@@ -21,16 +24,27 @@ L2_TOKENS = SpanAttribute("tierscope.tokens.l2", int, "Tokens loaded from the sh
 EXTERNAL_TOKENS = SpanAttribute(
     "tierscope.tokens.external", int, "Tokens loaded from a tier nothing told us."
 )
+EXTERNAL_REASON = SpanAttribute(
+    "tierscope.external_reason",
+    str,
+    "Why nothing told the tier of the external tokens; absent if there are none.",
+)
 COMPUTED_TOKENS = SpanAttribute("tierscope.tokens.computed", int, "Tokens whose KV values were computed.")
 QUEUE_SECONDS = SpanAttribute("tierscope.queue_seconds", float, "Wait before admission; absent if not known.")
 LOAD_WAIT_SECONDS = SpanAttribute(
     "tierscope.load_seconds", float, "Wait for loads; absent if there were none."
 )
 TTFT_SECONDS = SpanAttribute("tierscope.ttft_seconds", float, "Arrival to first token; absent if none came.")
+LOAD_TIER = SpanAttribute(
+    "tierscope.load.tier", str, "Outermost tier that was loaded from: l1, l2, or external where nothing told."
+)
+LOAD_TOKENS = SpanAttribute("tierscope.load.tokens", int, "Tokens that were waited for, of all tiers.")
 
 KV_LOOKUP = Span(
     name="kv.lookup",
-    help="One admission: from arrival to first token (or to its end), with its tokens by tier.",
+    help="One admission, with its tokens by tier: from arrival to first token or, where none came, to the "
+    "end of its admission or load. After a preemption it begins when the tiers are asked again. Its "
+    "status is an error where the request ended before its first token.",
     attributes=(
         REQUEST_ID,
         MODEL,
@@ -38,6 +52,7 @@ KV_LOOKUP = Span(
         ENDPOINT,
         REPLICA,
         RANK,
+        SOURCE,
         STATUS,
         ATTEMPT,
         PROMPT_TOKENS,
@@ -45,6 +60,7 @@ KV_LOOKUP = Span(
         L1_TOKENS,
         L2_TOKENS,
         EXTERNAL_TOKENS,
+        EXTERNAL_REASON,
         COMPUTED_TOKENS,
         QUEUE_SECONDS,
         LOAD_WAIT_SECONDS,
@@ -52,5 +68,12 @@ KV_LOOKUP = Span(
     ),
 )
 
-SPANS: tuple[Span, ...] = (KV_LOOKUP,)
+KV_LOAD = Span(
+    name="kv.load",
+    help="The wait of an admission for its load, a child of `kv.lookup`: from admission to the load's end. "
+    "There is none where the engine does not tell the wait, as where it loads while it computes.",
+    attributes=(LOAD_TIER, LOAD_TOKENS, LOAD_WAIT_SECONDS, SOURCE),
+)
+
+SPANS: tuple[Span, ...] = (KV_LOOKUP, KV_LOAD)
 """Every span."""

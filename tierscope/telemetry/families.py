@@ -16,6 +16,7 @@ from tierscope.registry.types import HistogramValue, Kind, Metric, Sample
 log = logging.getLogger(__name__)
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+Labels = tuple[str, ...]
 Value = float | HistogramValue
 
 
@@ -39,13 +40,20 @@ def _log_drop(reason: DropReason, what: str) -> None:
 def families(
     samples: Iterable[Sample], *, table: Sequence[Metric] = METRICS, on_drop: OnDrop = _log_drop
 ) -> Iterator[Family]:
-    """Yield one family for each metric that has samples, in the table's order.
+    """Yield one family for each metric that has samples; see `by_metric` for what is left out."""
+    return (family(metric, values) for metric, values in by_metric(samples, table=table, on_drop=on_drop))
+
+
+def by_metric(
+    samples: Iterable[Sample], *, table: Sequence[Metric] = METRICS, on_drop: OnDrop = _log_drop
+) -> Iterator[tuple[Metric, Mapping[Labels, Value]]]:
+    """Yield each metric that has samples with its values by labels, in the table's order.
 
     A sample that contradicts the table, or repeats the labels of an earlier one, is told to
     `on_drop(reason, what)` and left out.
     """
     rows = {metric.name: metric for metric in table}
-    values: dict[str, dict[tuple[str, ...], Value]] = {}
+    values: dict[str, dict[Labels, Value]] = {}
     for sample in samples:
         of_metric = values.setdefault(sample.metric.name, {})
         reason = _fault(sample, rows)
@@ -57,10 +65,10 @@ def families(
             on_drop(reason, f"{sample.metric.name}{sample.labels!r} = {sample.value!r}")
     for metric in table:
         if values.get(metric.name):
-            yield family(metric, values[metric.name])
+            yield metric, values[metric.name]
 
 
-def family(metric: Metric, values: Mapping[tuple[str, ...], Value]) -> Family:
+def family(metric: Metric, values: Mapping[Labels, Value]) -> Family:
     """Build the family of one metric from its values by labels; empty values only describe it."""
     if metric.kind is Kind.HISTOGRAM:
         return _histogram_family(metric, values)
@@ -72,7 +80,7 @@ def family(metric: Metric, values: Mapping[tuple[str, ...], Value]) -> Family:
     return built
 
 
-def _histogram_family(metric: Metric, values: Mapping[tuple[str, ...], Value]) -> HistogramMetricFamily:
+def _histogram_family(metric: Metric, values: Mapping[Labels, Value]) -> HistogramMetricFamily:
     built = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
     edges = [*(repr(float(edge)) for edge in metric.buckets), "+Inf"]
     for labels, value in values.items():

@@ -6,9 +6,7 @@ import logging
 import socket
 import socketserver
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -17,8 +15,9 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from tierscope.domain.errors import BadSettings, TierscopeError
-from tierscope.registry.metrics import DROPPED_SAMPLES, METRICS
-from tierscope.registry.types import Metric, Sample
+from tierscope.registry.metrics import METRICS
+from tierscope.registry.types import Metric
+from tierscope.telemetry.checked import CheckedRead, Read
 from tierscope.telemetry.families import DropReason, Family, families, family
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ IDLE_CONNECTION_SECONDS = 30
 CLOSE_POLL_SECONDS = 0.1
 """How often the server looks whether it is to close."""
 
-Read = Callable[[], Iterable[Sample]]
-
 
 class SampleCollector(Collector):
     """Serves what `read` yields. A scrape always ends well: what cannot be served is counted and logged.
@@ -45,16 +42,13 @@ class SampleCollector(Collector):
     """
 
     def __init__(self, read: Read, *, table: Sequence[Metric] = METRICS) -> None:
-        self._read = read
         self._table = table
-        self._dropped: Counter[DropReason] = Counter(dict.fromkeys(DropReason, 0))
-        self._lock = threading.Lock()
+        self._checked = CheckedRead(read, table=table)
 
     @property
     def dropped(self) -> Mapping[DropReason, int]:
         """How many samples were left out so far, by reason."""
-        with self._lock:
-            return dict(self._dropped)
+        return self._checked.dropped
 
     def describe(self) -> Iterator[Family]:
         """Yield every family of the table, empty."""
@@ -62,28 +56,7 @@ class SampleCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Read once and yield the families."""
-        return families(chain(self._samples(), self._own()), table=self._table, on_drop=self._drop)
-
-    def _samples(self) -> Iterator[Sample]:
-        try:
-            yield from self._read()
-        except Exception:  # whatever breaks the reading, the rest of the page is served
-            log.warning("reading the samples of this page failed", exc_info=True)
-            self._drop(DropReason.READ_FAILED, "everything after the failure")
-
-    def _own(self) -> Iterator[Sample]:
-        """What was left out so far; asked for last, so that this page's own are in it."""
-        if DROPPED_SAMPLES in self._table:
-            for reason, count in self.dropped.items():
-                yield Sample(DROPPED_SAMPLES, (reason,), count)
-
-    def _drop(self, reason: DropReason, what: str) -> None:
-        with self._lock:
-            self._dropped[reason] += 1
-            count = self._dropped[reason]
-        # the first, then ever fewer: a fault in every scrape must not fill the log
-        level = logging.WARNING if count & (count - 1) == 0 else logging.DEBUG
-        log.log(level, "sample left out (%s, %d so far): %s", reason, count, what)
+        return (family(metric, values) for metric, values in self._checked.by_metric())
 
 
 class MetricsServer:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import socket
-import time
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 
-from tests import strategies
-from tests.otlp_receiver import OtlpReceiver
+from tests.otlp_receiver import RECEIVERS, OtlpReceiver, attributes_on
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import RequestRecord, RequestStatus, TokenSplit, TraceContext
-from tierscope.registry.spans import KV_LOOKUP
-from tierscope.telemetry.spans import ATTRIBUTES, SpanSink, attributes_of
+from tierscope.domain.settings import OtlpProtocol
+from tierscope.telemetry.spans import SpanSink
 
 RECORD = RequestRecord(
     engine=EngineId("shop", "chat", "pod-0", 1),
@@ -32,41 +30,57 @@ RECORD = RequestRecord(
     queue_seconds=0.25,
     ttft_seconds=1.5,
 )
+LOADED = replace(RECORD, load_seconds=0.5)
 TRACE = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+TRACEPARENT = f"00-{TRACE.trace_id}-{TRACE.span_id}-01"
+ERROR = 2
+"""STATUS_CODE_ERROR of the protocol."""
+
+
+@pytest.fixture(params=RECEIVERS)
+def protocol(request):
+    return request.param
 
 
 @pytest.fixture
-def receiver():
-    with closing(OtlpReceiver()) as receiver:
+def receiver(protocol):
+    with closing(RECEIVERS[protocol]()) as receiver:
         yield receiver
 
 
-def sink_for(endpoint, **options):
-    options = {"schedule_seconds": 0.05, "export_timeout_seconds": 0.5, **options}
-    return closing(SpanSink(endpoint, service_name="tierscope-exporter", **options))
+@pytest.fixture
+def sink_for(protocol):
+    """Make a sink of the test's protocol, impatient."""
+
+    def make(endpoint, **options):
+        options = {"schedule_seconds": 0.05, "export_timeout_seconds": 0.5, **options}
+        return closing(SpanSink(endpoint, service_name="svc", protocol=OtlpProtocol(protocol), **options))
+
+    return make
 
 
-def sent(receiver, *records):
-    """Send the records and return their spans as received."""
-    with sink_for(receiver.endpoint) as sink:
-        for record in records:
-            sink.emit(record)
-    return receiver.spans
+@pytest.fixture
+def sent(receiver, sink_for):
+    """Send records and return their spans as received."""
 
+    def send(*records):
+        with sink_for(receiver.endpoint, export_timeout_seconds=5) as sink:
+            for record in records:
+                sink.emit(record)
+        return receiver.spans
 
-def attributes_on(span):
-    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes}
+    return send
 
 
 def unused_endpoint():
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/v1/traces"
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
-def test_a_record_is_one_span_with_the_attributes_of_the_table(receiver):
+def test_a_record_is_one_span_with_the_attributes_of_the_table(sent):
     """Exactly those that the record knows, with the table's keys and types."""
-    (span,) = sent(receiver, RECORD)
+    (span,) = sent(RECORD)
 
     assert span.name == "kv.lookup"
     assert attributes_on(span) == {
@@ -76,6 +90,7 @@ def test_a_record_is_one_span_with_the_attributes_of_the_table(receiver):
         "tierscope.endpoint": "chat",
         "tierscope.replica": "pod-0",
         "tierscope.rank": 1,
+        "tierscope.source": "vllm_hook:shop/chat/pod-0/1",
         "tierscope.status": "served",
         "tierscope.attempt": 0,
         "tierscope.tokens.prompt": 100,
@@ -87,79 +102,122 @@ def test_a_record_is_one_span_with_the_attributes_of_the_table(receiver):
         "tierscope.queue_seconds": 0.25,
         "tierscope.ttft_seconds": 1.5,
     }
-
-
-def test_a_span_lasts_from_arrival_to_first_token(receiver):
-    """In unix nanoseconds."""
-    (span,) = sent(receiver, RECORD)
-
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (
         1_700_000_000_250_000_000,
         1_700_000_001_750_000_000,
     )
 
 
-def test_a_span_without_a_first_token_ends_at_admission(receiver):
-    """An aborted request waited until then."""
-    aborted = replace(RECORD, status=RequestStatus.ABORTED, ttft_seconds=None)
+def test_a_load_is_a_child_of_its_lookup(sent):
+    """In the same trace, whether or not there is a caller."""
+    load, lookup = sent(LOADED)
 
-    (span,) = sent(receiver, aborted)
-
-    assert span.end_time_unix_nano == 1_700_000_000_500_000_000
-
-
-def test_a_span_never_ends_before_it_starts(receiver):
-    """Clocks of two processes may disagree."""
-    skewed = replace(RECORD, admitted_unix_seconds=RECORD.arrived_unix_seconds - 9, ttft_seconds=None)
-
-    (span,) = sent(receiver, skewed)
-
-    assert span.end_time_unix_nano == span.start_time_unix_nano
+    assert (load.name, lookup.name) == ("kv.load", "kv.lookup")
+    assert load.parent_span_id == lookup.span_id
+    assert load.trace_id == lookup.trace_id
 
 
-def test_the_callers_span_is_the_parent(receiver):
+def test_the_callers_span_is_the_parent(sent):
     """The request's own trace shows where its prompt came from."""
-    (span,) = sent(receiver, replace(RECORD, trace=TRACE))
+    (span,) = sent(replace(RECORD, trace=TRACE))
 
     assert span.trace_id.hex() == TRACE.trace_id
     assert span.parent_span_id.hex() == TRACE.span_id
 
 
-def test_without_a_caller_each_span_begins_a_trace_of_its_own(receiver):
+def test_children_of_one_request_are_spans_of_their_own(sent):
+    """n=2 gives two admissions with the same id and caller: nothing of them is merged."""
+    first, second = sent(replace(RECORD, trace=TRACE), replace(RECORD, trace=TRACE))
+
+    assert first.trace_id == second.trace_id
+    assert first.parent_span_id == second.parent_span_id
+    assert first.span_id != second.span_id
+
+
+def test_without_a_caller_each_span_begins_a_trace_of_its_own(sent):
     """Nothing is invented to hang them on."""
-    first, second = sent(receiver, RECORD, RECORD)
+    first, second = sent(RECORD, RECORD)
 
     assert first.parent_span_id == second.parent_span_id == b""
     assert first.trace_id != second.trace_id
 
 
+@pytest.mark.parametrize(
+    "request_id", [f"chatcmpl-{TRACEPARENT}", f"1_cmpl-{TRACEPARENT}-0", TRACEPARENT.upper().lower()]
+)
+def test_a_request_id_that_is_a_traceparent_names_the_caller(sent, request_id):
+    """An engine whose own tracing is off drops the header and keeps the id."""
+    (span,) = sent(replace(RECORD, request_id=request_id))
+
+    assert span.trace_id.hex() == TRACE.trace_id
+    assert span.parent_span_id.hex() == TRACE.span_id
+
+
+def test_the_trace_context_wins_over_the_request_id(sent):
+    """A gateway may have set the id and lie above the caller."""
+    other = TRACEPARENT.replace("b7ad", "b7ae")
+
+    (span,) = sent(replace(RECORD, trace=TRACE, request_id=f"chatcmpl-{other}"))
+
+    assert span.parent_span_id.hex() == TRACE.span_id
+
+
 @pytest.mark.parametrize("trace", [TraceContext("0" * 32, "0" * 16), TraceContext("not hex", "nor this")])
-def test_a_trace_context_that_is_none_is_no_parent(receiver, trace):
+def test_a_trace_context_that_is_none_is_no_parent(sent, trace):
     """The span is sent all the same."""
-    (span,) = sent(receiver, replace(RECORD, trace=trace))
+    (span,) = sent(replace(RECORD, trace=trace))
 
     assert span.parent_span_id == b""
 
 
-def test_a_trace_that_is_not_recorded_gets_no_span(receiver):
+@pytest.mark.parametrize(
+    "unsampled",
+    [
+        replace(LOADED, trace=replace(TRACE, sampled=False)),
+        replace(LOADED, request_id=f"chatcmpl-{TRACEPARENT[:-1]}0"),
+    ],
+)
+def test_a_trace_that_is_not_recorded_gets_no_span(receiver, sink_for, unsampled):
     """The caller decided; we count it."""
     with sink_for(receiver.endpoint) as sink:
-        sink.emit(replace(RECORD, trace=replace(TRACE, sampled=False)))
+        sink.emit(unsampled)
 
     assert receiver.spans == []
-    assert sink.results["not_sampled"] == 1
+    assert sink.results["not_sampled"] == 2
 
 
-def test_spans_carry_the_service_they_come_from(receiver):
+def test_a_request_that_ended_without_a_token_is_an_error(sent):
+    """A sampler at the trace's end keeps errors by their status; served requests set none."""
+    aborted, served = sent(replace(RECORD, status=RequestStatus.ABORTED, ttft_seconds=None), RECORD)
+
+    assert aborted.status.code == ERROR
+    assert aborted.status.message == "the request ended before its first token"
+    assert served.status.code == 0
+
+
+def test_spans_carry_the_service_they_come_from(receiver, sink_for):
     """A trace viewer groups by it."""
-    sent(receiver, RECORD)
+    with sink_for(receiver.endpoint, service_instance="node-1") as sink:
+        sink.emit(RECORD)
 
-    resource = receiver.requests[0].resource_spans[0].resource
-    assert attributes_on(resource)["service.name"] == "tierscope-exporter"
-    assert receiver.paths == ["/v1/traces"]
+    resource = attributes_on(receiver.requests[0].resource_spans[0].resource)
+    assert (resource["service.name"], resource["service.instance.id"]) == ("svc", "node-1")
 
 
-def test_spans_arrive_while_the_sink_is_open(receiver):
+def test_the_environment_names_the_service(receiver, sink_for, monkeypatch):
+    """As everywhere in OpenTelemetry."""
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "mine")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=it,deployment=blue")
+
+    with sink_for(receiver.endpoint, service_instance="node-1") as sink:
+        sink.emit(RECORD)
+
+    resource = attributes_on(receiver.requests[0].resource_spans[0].resource)
+    assert (resource["service.name"], resource["service.instance.id"]) == ("mine", "it")
+    assert resource["deployment"] == "blue"
+
+
+def test_spans_arrive_while_the_sink_is_open(receiver, sink_for):
     """Nobody has to close it to see them."""
     with sink_for(receiver.endpoint) as sink:
         sink.emit(RECORD)
@@ -167,30 +225,16 @@ def test_spans_arrive_while_the_sink_is_open(receiver):
         assert len(receiver.await_spans(1)) == 1
 
 
-def test_every_attribute_of_the_table_is_made_and_no_other():
-    """A row added to the span table without a value is found here."""
-    assert tuple(ATTRIBUTES) == KV_LOOKUP.attributes
-
-
-@given(record=strategies.request_records())
-def test_attributes_have_the_types_of_the_table(record):
-    """Whatever the record says; absent where it does not say."""
-    types = {attribute.key: attribute.value_type for attribute in KV_LOOKUP.attributes}
-
-    for key, value in attributes_of(record).items():
-        assert type(value) is types[key]
-
-
-def test_a_text_that_utf8_cannot_carry_does_not_fail_its_batch(receiver):
+def test_a_text_that_utf8_cannot_carry_does_not_fail_its_batch(sent):
     """Its odd characters are replaced, its neighbours arrive."""
-    odd, good = sent(receiver, replace(RECORD, model="lone \ud800 surrogate"), RECORD)
+    odd, good = sent(replace(RECORD, model="lone \ud800 surrogate"), RECORD)
 
     assert attributes_on(odd)["gen_ai.request.model"] == "lone ? surrogate"
     assert attributes_on(good)["gen_ai.request.model"] == "llama"
 
 
 @pytest.mark.parametrize("arrived", [float("nan"), float("inf"), -5.0])
-def test_times_that_make_no_span_are_counted(receiver, arrived):
+def test_times_that_make_no_span_are_counted(receiver, sink_for, arrived):
     """One such record does not fail the batch it would have been in."""
     with sink_for(receiver.endpoint) as sink:
         sink.emit(replace(RECORD, arrived_unix_seconds=arrived))
@@ -200,54 +244,59 @@ def test_times_that_make_no_span_are_counted(receiver, arrived):
     assert sink.results["not_taken"] == 1
 
 
-def test_an_unreachable_receiver_is_counted_and_nothing_waits():
-    """Emitting and closing go on; the queue takes what it can, and every span is accounted for."""
-    with sink_for(unused_endpoint(), queue_spans=20) as sink:
-        for _ in range(200):
-            sink.emit(RECORD)
+def test_an_unreachable_receiver_is_counted_and_nothing_waits(protocol, sink_for, caplog):
+    """Emitting and closing go on; every span is accounted for; the log says it once, and why."""
+    endpoint = unused_endpoint() + ("/v1/traces" if protocol == "http" else "")
+    with caplog.at_level(logging.INFO), sink_for(endpoint, queue_spans=20) as sink:
+        for _ in range(100):
+            sink.emit(LOADED)
         sink.close(timeout_seconds=0.2)
 
     results = sink.results
     assert results["not_taken"] >= 1
     assert results["not_taken"] + results["not_exported"] == sum(results.values()) == 200
+    told = [record.getMessage() for record in caplog.records if "closing" not in record.threadName]
+    assert len([line for line in told if "spans were not taken by http" in line]) <= 1
+    assert not [record for record in caplog.records if record.name.startswith("opentelemetry")]
 
 
-def test_a_receiver_that_never_answers_does_not_hold_up_the_end(receiver):
+def test_a_receiver_that_never_answers_does_not_hold_up_the_end(receiver, sink_for):
     """Closing gives up on what is in flight and queued, and counts it."""
     receiver.hold = True
     with sink_for(receiver.endpoint, export_timeout_seconds=30) as sink:
         sink.emit(RECORD)
-        deadline = time.monotonic() + 20
-        while not receiver.paths and time.monotonic() < deadline:
-            time.sleep(0.01)
-        sink.emit(RECORD)
+        assert receiver.wait(lambda: receiver.asked)
+        sink.emit(LOADED)
         sink.close(timeout_seconds=0.2)
 
-    assert sink.results["not_exported"] == 2
-    receiver._release.set()
+    assert sink.results["not_exported"] == 3
+    receiver.release()
 
 
-def test_a_receiver_that_refuses_is_counted(receiver):
-    """400: trying again would not help."""
-    receiver.status = 400
+def test_a_receiver_that_refuses_is_counted_and_told(receiver, sink_for, caplog):
+    """Trying again would not help; the reason is the receiver's."""
+    receiver.refuse = True
 
     with sink_for(receiver.endpoint) as sink:
         sink.emit(RECORD)
 
     assert sink.results["not_exported"] == 1
+    (line,) = [record.getMessage() for record in caplog.records if "not taken" in record.getMessage()]
+    assert line.startswith(f"spans were not taken by {receiver.endpoint} (1 times so far): ")
+    assert "400" in line or "INVALID_ARGUMENT" in line
 
 
-def test_what_arrived_is_counted_and_made_into_samples(receiver):
+def test_what_arrived_is_counted_and_made_into_samples(receiver, sink_for):
     """The exporter's own page says how its spans fare."""
     with sink_for(receiver.endpoint) as sink:
         sink.emit(RECORD)
-        sink.emit(RECORD)
+        sink.emit(LOADED)
 
     counts = {sample.labels[0]: sample.value for sample in sink.samples()}
-    assert counts == {"exported": 2, "not_sampled": 0, "not_taken": 0, "not_exported": 0}
+    assert counts == {"exported": 3, "not_sampled": 0, "not_taken": 0, "not_exported": 0}
 
 
-def test_after_closing_spans_are_counted_as_not_taken(receiver):
+def test_after_closing_spans_are_counted_as_not_taken(receiver, sink_for):
     """And closing twice does no harm."""
     with sink_for(receiver.endpoint) as sink:
         sink.close()
@@ -256,18 +305,45 @@ def test_after_closing_spans_are_counted_as_not_taken(receiver):
     assert sink.results["not_taken"] == 1
 
 
-def test_without_an_address_nothing_happens():
+def test_without_an_address_nothing_happens(sink_for):
     """Spans are off: nothing is counted, published or started."""
-    sink = SpanSink(None, service_name="tierscope-exporter")
-
-    sink.emit(RECORD)
-    sink.close()
+    with sink_for(None) as sink:
+        sink.emit(RECORD)
 
     assert list(sink.samples()) == []
 
 
-@pytest.mark.parametrize("endpoint", ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://[::1"])
-def test_an_address_that_is_none_is_refused_at_once(endpoint):
+@pytest.mark.parametrize(
+    "endpoint",
+    ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://[::1", "http://h:0/v1/traces"],
+)
+def test_an_address_that_is_none_is_refused_at_once(sink_for, endpoint):
     """Not span by span, later, in a log."""
-    with pytest.raises(BadSettings, match="4318/v1/traces"):
-        SpanSink(endpoint, service_name="tierscope-exporter")
+    with pytest.raises(BadSettings, match="otlp_endpoint"):
+        sink_for(endpoint)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "endpoint", "fix"),
+    [
+        ("http", "http://127.0.0.1:4318", "4318/v1/traces"),
+        ("http", "http://127.0.0.1:4318/", "4318/v1/traces"),
+        ("grpc", "http://127.0.0.1:4318/v1/traces", "4317"),
+        ("grpc", "http://127.0.0.1", "4317"),
+    ],
+    ids=["http without path", "http root", "grpc with path", "grpc without port"],
+)
+def test_an_address_of_the_other_protocol_is_refused(sink_for, endpoint, fix):
+    """HTTP needs the path of the signal, gRPC takes none and has no port of its own."""
+    with pytest.raises(BadSettings, match=fix):
+        sink_for(endpoint)
+
+
+def test_http_goes_to_the_address_as_it_is_given():
+    """Backends put the signals under paths of their own; nothing is added to what was set."""
+    with closing(OtlpReceiver()) as receiver:
+        endpoint = receiver.endpoint.replace("/v1/traces", "/otlp/v1/traces?tenant=a")
+        with closing(SpanSink(endpoint, service_name="svc", export_timeout_seconds=0.5)) as sink:
+            sink.emit(RECORD)
+
+    assert receiver.paths == ["/otlp/v1/traces?tenant=a"]

@@ -1,0 +1,190 @@
+"""A record's spans: times, attributes and status, before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests import strategies
+from tierscope.domain.identity import EngineId
+from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit
+from tierscope.registry.spans import KV_LOAD, KV_LOOKUP, SPANS
+from tierscope.telemetry.request_spans import ATTRIBUTES, attributes_of, spans_of
+
+RECORD = RequestRecord(
+    engine=EngineId("shop", "chat", "pod-0", 1),
+    model="llama",
+    request_id="chatcmpl-1",
+    attempt=0,
+    status=RequestStatus.SERVED,
+    tokens=TokenSplit(100, l0=32, l1=16, l2=16, computed=36),
+    block_tokens=16,
+    block_hashes=(1, 2, 3),
+    arrived_unix_seconds=1_700_000_000.25,
+    admitted_unix_seconds=1_700_000_000.5,
+    queue_seconds=0.25,
+    load_seconds=0.125,
+    ttft_seconds=1.5,
+)
+YEAR_2001 = 1e9
+
+
+def dated(record):
+    """A record of this century: what is taken from its times leaves them unix times."""
+    return replace(
+        record,
+        arrived_unix_seconds=record.arrived_unix_seconds + YEAR_2001,
+        admitted_unix_seconds=record.admitted_unix_seconds + YEAR_2001,
+    )
+
+
+any_record = given(record=strategies.request_records().map(dated))
+
+
+def times_of(span):
+    """Start and end in seconds after the second the record's times are in."""
+    return tuple((ns - 1_700_000_000 * 10**9) / 1e9 for ns in (span.start_ns, span.end_ns))
+
+
+def test_every_attribute_of_the_table_is_made_and_no_other():
+    """A row added to the span table without a value is found here."""
+    assert set(ATTRIBUTES) == {attribute for span in SPANS for attribute in span.attributes}
+
+
+@any_record
+def test_attributes_have_the_types_of_the_table(record):
+    """Whatever the record says; absent where it does not say."""
+    for span in SPANS:
+        types = {attribute.key: attribute.value_type for attribute in span.attributes}
+        for key, value in attributes_of(record, span).items():
+            assert type(value) is types[key]
+
+
+@any_record
+def test_token_attributes_sum_to_the_prompt(record):
+    """On one span, so that whoever sees it sees conservation."""
+    lookup = spans_of(record)[0].attributes
+
+    parts = ("l0", "l1", "l2", "external", "computed")
+    assert sum(lookup[f"tierscope.tokens.{part}"] for part in parts) == lookup["tierscope.tokens.prompt"]
+
+
+@any_record
+def test_only_the_lookup_carries_tokens_by_tier(record):
+    """Who sums an attribute over the spans of a trace counts no token twice."""
+    _, *inside = spans_of(record)
+
+    assert not [key for span in inside for key in span.attributes if key.startswith("tierscope.tokens.")]
+
+
+@any_record
+def test_no_span_ends_before_it_starts(record):
+    """Clocks of two processes may disagree."""
+    assert all(span.start_ns <= span.end_ns for span in spans_of(record))
+
+
+def test_a_lookup_lasts_from_arrival_to_first_token():
+    """In unix nanoseconds."""
+    lookup, _ = spans_of(RECORD)
+
+    assert lookup.name == KV_LOOKUP.name
+    assert times_of(lookup) == (0.25, 1.75)
+
+
+def test_a_load_lasts_from_admission_to_its_end():
+    """Both as the engine saw them; its tier is the outermost of those it waited for."""
+    _, load = spans_of(RECORD)
+
+    assert load.name == KV_LOAD.name
+    assert times_of(load) == (0.5, 0.625)
+    assert load.attributes == {
+        "tierscope.load.tier": "l2",
+        "tierscope.load.tokens": 32,
+        "tierscope.load_seconds": 0.125,
+        "tierscope.source": "vllm_hook:shop/chat/pod-0/1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tier"),
+    [
+        (TokenSplit(100, l0=50, l1=50), "l1"),
+        (TokenSplit(100, l1=1, l2=1, computed=98), "l2"),
+        (TokenSplit(100, l1=50, external=50), "external"),
+    ],
+)
+def test_a_load_is_of_its_outermost_tier(tokens, tier):
+    """One wait stands for all tiers that were loaded from: the engine tells no more."""
+    reason = ExternalReason.NOT_REPORTED if tokens.external else None
+
+    _, load = spans_of(replace(RECORD, tokens=tokens, external_reason=reason))
+
+    assert load.attributes["tierscope.load.tier"] == tier
+
+
+@pytest.mark.parametrize(
+    "without",
+    [{"load_seconds": None}, {"tokens": TokenSplit(100, l0=32, computed=68)}],
+)
+def test_without_a_wait_or_without_tokens_there_is_no_load(without):
+    """A start and an end that nobody saw are not made up."""
+    assert [span.name for span in spans_of(replace(RECORD, **without))] == [KV_LOOKUP.name]
+
+
+def test_a_lookup_without_a_first_token_ends_with_its_load():
+    """An aborted request waited until then."""
+    aborted = replace(RECORD, status=RequestStatus.ABORTED, ttft_seconds=None)
+
+    lookup, load = spans_of(aborted)
+
+    assert times_of(lookup) == (0.25, 0.625)
+    assert lookup.end_ns == load.end_ns
+
+
+def test_a_readmission_begins_when_the_tiers_are_asked_again():
+    """It arrived long before; the time up to its preemption is its first admission's."""
+    again = replace(
+        RECORD,
+        attempt=1,
+        status=RequestStatus.READMITTED,
+        admitted_unix_seconds=1_700_000_009.0,
+        queue_seconds=0.5,
+        ttft_seconds=None,
+    )
+
+    lookup, load = spans_of(again)
+
+    assert times_of(lookup) == (8.5, 9.125)
+    assert times_of(load) == (9.0, 9.125)
+
+
+@pytest.mark.parametrize("status", RequestStatus)
+def test_only_a_request_that_ended_without_a_token_is_an_error(status):
+    """A sampler that keeps errors keeps these; what is unresolved is not known to be one."""
+    attempt = int(status is RequestStatus.READMITTED)
+
+    lookup, *_ = spans_of(replace(RECORD, status=status, attempt=attempt))
+
+    assert (lookup.error is not None) == (status is RequestStatus.ABORTED)
+
+
+def test_external_tokens_say_why():
+    """Absent where there are none."""
+    record = replace(
+        RECORD,
+        tokens=TokenSplit(100, external=64, computed=36),
+        external_reason=ExternalReason.NOT_REPORTED,
+    )
+
+    assert attributes_of(record, KV_LOOKUP)["tierscope.external_reason"] == "tier_not_reported"
+    assert "tierscope.external_reason" not in attributes_of(RECORD, KV_LOOKUP)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -5.0, 1e30])
+@pytest.mark.parametrize("field", ["arrived_unix_seconds", "admitted_unix_seconds"])
+def test_times_that_are_none_are_refused(field, seconds):
+    """Whoever sends counts it."""
+    with pytest.raises((ValueError, OverflowError)):
+        spans_of(replace(RECORD, **{field: seconds}))

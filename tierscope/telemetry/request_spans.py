@@ -1,0 +1,119 @@
+"""What spans a request record makes: times, attributes and status as the span table says. No sending here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.requests import RequestRecord, RequestStatus
+from tierscope.domain.tiers import Origin
+from tierscope.registry import spans as table
+from tierscope.registry.types import Span, SpanAttribute
+
+AttributeValue = str | int | float
+ValueOf = Callable[[RequestRecord], AttributeValue | None]
+
+LOADED_OUTERMOST_FIRST = (Origin.EXTERNAL, Origin.L2, Origin.L1)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSpan:
+    """A span to send: times in unix nanoseconds, and why it is an error if it is one."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    attributes: Mapping[str, AttributeValue]
+    error: str | None = None
+
+
+def spans_of(record: RequestRecord) -> tuple[PlannedSpan, ...]:
+    """Return the span of an admission and, after it, the one of its load, which lies in it.
+
+    Raises ValueError or OverflowError where the record's times are none.
+    """
+    start_ns, end_ns = _lookup_times_ns(record)
+    lookup = PlannedSpan(
+        table.KV_LOOKUP.name, start_ns, end_ns, attributes_of(record, table.KV_LOOKUP), _error(record)
+    )
+    if record.load_seconds is None or not _loaded_tokens(record):
+        return (lookup,)
+    began_ns = _unix_ns(record.admitted_unix_seconds)
+    ended_ns = _unix_ns(record.admitted_unix_seconds + record.load_seconds)
+    return lookup, PlannedSpan(table.KV_LOAD.name, began_ns, ended_ns, attributes_of(record, table.KV_LOAD))
+
+
+def attributes_of(record: RequestRecord, span: Span) -> dict[str, AttributeValue]:
+    """Return the attributes of one of a record's spans; what the record does not know is absent."""
+    values = ((attribute.key, ATTRIBUTES[attribute](record)) for attribute in span.attributes)
+    return {key: _writable(value) for key, value in values if value is not None}
+
+
+def _lookup_times_ns(record: RequestRecord) -> tuple[int, int]:
+    """Start and end of the admission; two clocks may disagree, so it never ends before it starts."""
+    start_seconds = record.arrived_unix_seconds
+    if record.attempt > 0:
+        # it arrived before it was preempted; this is about what came after
+        start_seconds = record.admitted_unix_seconds - (record.queue_seconds or 0.0)
+    end_seconds = record.admitted_unix_seconds + (record.load_seconds or 0.0)
+    if record.ttft_seconds is not None:
+        end_seconds = record.arrived_unix_seconds + record.ttft_seconds
+    start_ns = _unix_ns(start_seconds)
+    return start_ns, max(start_ns, _unix_ns(end_seconds))
+
+
+def _unix_ns(unix_seconds: float) -> int:
+    """Nanoseconds, of which a float of today's unix time knows the microseconds."""
+    ns = round(unix_seconds * 1e6) * 1000
+    if not 0 <= ns < 1 << 63:
+        raise ValueError(f"{unix_seconds} is no unix time")
+    return ns
+
+
+def _error(record: RequestRecord) -> str | None:
+    if record.status is RequestStatus.ABORTED:
+        return "the request ended before its first token"
+    return None
+
+
+def _loaded_from(record: RequestRecord) -> str | None:
+    origins = (origin.value for origin in LOADED_OUTERMOST_FIRST if record.tokens.of(origin))
+    return next(origins, None)
+
+
+def _loaded_tokens(record: RequestRecord) -> int:
+    return sum(record.tokens.of(origin) for origin in LOADED_OUTERMOST_FIRST)
+
+
+def _writable(value: AttributeValue) -> AttributeValue:
+    """Replace what UTF-8 cannot carry: one such text would fail its whole batch."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return value
+
+
+ATTRIBUTES: Mapping[SpanAttribute, ValueOf] = {
+    table.REQUEST_ID: lambda record: record.request_id,
+    table.MODEL: lambda record: record.model,
+    table.NAMESPACE: lambda record: record.engine.namespace,
+    table.ENDPOINT: lambda record: record.engine.endpoint,
+    table.REPLICA: lambda record: record.engine.replica,
+    table.RANK: lambda record: record.engine.rank,
+    table.SOURCE: lambda record: str(SourceId(SourceKind.VLLM_HOOK, str(record.engine))),
+    table.STATUS: lambda record: record.status.value,
+    table.ATTEMPT: lambda record: record.attempt,
+    table.PROMPT_TOKENS: lambda record: record.tokens.prompt,
+    table.L0_TOKENS: lambda record: record.tokens.l0,
+    table.L1_TOKENS: lambda record: record.tokens.l1,
+    table.L2_TOKENS: lambda record: record.tokens.l2,
+    table.EXTERNAL_TOKENS: lambda record: record.tokens.external,
+    table.EXTERNAL_REASON: lambda record: record.external_reason and record.external_reason.value,
+    table.COMPUTED_TOKENS: lambda record: record.tokens.computed,
+    table.QUEUE_SECONDS: lambda record: record.queue_seconds,
+    table.LOAD_WAIT_SECONDS: lambda record: record.load_seconds,
+    table.TTFT_SECONDS: lambda record: record.ttft_seconds,
+    table.LOAD_TIER: _loaded_from,
+    table.LOAD_TOKENS: _loaded_tokens,
+}
+"""What each attribute of the span table is, for a record; None leaves it out."""
