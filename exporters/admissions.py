@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from exporters.attribution import split_admission
+from exporters.callers import trace_context
 from exporters.engines import EngineFacts
 from exporters.oddities import Oddity
 from exporters.private import KeyedHash
@@ -35,8 +36,6 @@ UNKNOWN_MODEL = "unknown"
 _RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 """What the engine adds to the id that its API and its spans show."""
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-
 
 @dataclass(slots=True)
 class _Admission:
@@ -44,6 +43,7 @@ class _Admission:
     tokens: TokenSplit
     external_reason: ExternalReason | None
     block_hashes: tuple[int, ...]
+    trace: TraceContext | None
     load_seconds: float | None = None
 
 
@@ -57,6 +57,8 @@ class _Request:
     """Its latest re-admission, until its load has ended."""
     attempt: int = -1
     """The latest attempt seen."""
+    trace: TraceContext | None = None
+    """Its caller's; the hook tells it with the first admission alone."""
 
 
 @dataclass(slots=True)
@@ -131,7 +133,8 @@ class Admissions:
             outcome.oddities.append(self._oddity("admission told twice", admit.rid))
             return
         request.attempt = admit.attempt
-        admission = self._admission(admit, outcome)
+        request.trace = request.trace or trace_context(admit.trace, admit.rid)
+        admission = self._admission(admit, request.trace, outcome)
         if admit.attempt == 0:
             request.first = admission
             return
@@ -192,7 +195,7 @@ class Admissions:
         if admission is not None:
             self._record(admission, status, outcome, ttft_seconds)
 
-    def _admission(self, admit: Admit, outcome: Outcome) -> _Admission | None:
+    def _admission(self, admit: Admit, trace: TraceContext | None, outcome: Outcome) -> _Admission | None:
         """Return the admission with its tokens and chain, None (and why) where its tokens do not add up."""
         try:
             tokens, reason = split_admission(admit)
@@ -202,7 +205,7 @@ class Admissions:
         hashes = self._chains.resolve(admit.hashes)
         if hashes is None:
             outcome.oddities.append(self._oddity("chain with an unknown anchor", admit.rid))
-        return _Admission(admit, tokens, reason, hashes or ())
+        return _Admission(admit, tokens, reason, hashes or (), trace)
 
     def _record(
         self,
@@ -233,7 +236,7 @@ class Admissions:
                 ttft_seconds=ttft_seconds,
                 session_hash=self._hash_secret(admit.session),
                 salt_hash=self._hash_secret(admit.salt),
-                trace=_trace_context(admit.trace),
+                trace=admission.trace,
             )
         except BadInput as error:
             outcome.oddities.append(Oddity("admission that does not add up", error))
@@ -258,11 +261,3 @@ def _guess_block_tokens(admission: _Admission) -> int:
     prompt, blocks = admission.tokens.prompt, len(admission.block_hashes)
     largest = prompt // blocks if blocks else 16
     return 1 << (max(1, largest).bit_length() - 1)
-
-
-def _trace_context(headers: dict[str, str] | None) -> TraceContext | None:
-    """The caller's trace context from the request's headers, None where there is none that is valid."""
-    found = _TRACEPARENT.fullmatch((headers or {}).get("traceparent", ""))
-    if found is None or not int(found[1], 16) or not int(found[2], 16):
-        return None
-    return TraceContext(found[1], found[2], sampled=bool(int(found[3], 16) & 1))

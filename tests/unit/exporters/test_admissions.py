@@ -239,21 +239,13 @@ def test_session_and_salt_leave_as_keyed_hashes(admissions):
     assert "tenant-b" not in repr(record)
 
 
-@pytest.mark.parametrize(
-    "traceparent",
-    [
-        "",
-        "nonsense",
-        f"00-{'0' * 32}-{'1' * 16}-01",
-        f"00-{'1' * 32}-{'0' * 16}-01",
-        f"00-{'G' * 32}-{'1' * 16}-01",
-    ],
-)
-def test_a_trace_context_that_is_none_is_absent(admissions, traceparent):
-    """A broken header does not break the record."""
-    (record,) = admissions.apply([admit(trace={"traceparent": traceparent}), first()]).records
+def test_a_readmission_has_the_caller_of_its_request(admissions):
+    """The hook tells it once, with the first admission."""
+    caller = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"}
 
-    assert record.trace is None
+    records = admissions.apply([admit(trace=caller), first(), admit(attempt=1)]).records
+
+    assert [record.trace for record in records] == [TraceContext("1" * 32, "2" * 16)] * 2
 
 
 def test_a_delta_chain_is_made_whole(admissions):
