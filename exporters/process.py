@@ -26,6 +26,7 @@ from tierscope.domain.settings import ExporterSettings
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.feed.stream_subscriber import Context
 from tierscope.registry.types import Sample
+from tierscope.telemetry.metric_pusher import MetricPusher
 from tierscope.telemetry.prometheus import MetricsServer
 from tierscope.telemetry.spans import SpanSink
 
@@ -65,6 +66,7 @@ class _Parts:
 
     feed: FeedPublisher
     spans: SpanSink
+    pusher: MetricPusher
     ledger: Ledger
     metrics: MetricsServer
 
@@ -130,10 +132,12 @@ class Exporter:
             yield from health.samples()
         yield from self._oddities.samples()
         yield from parts.spans.samples()
+        yield from parts.pusher.samples()
 
     def _start(self, opening: ExitStack) -> None:
         """Open everything, first what is closed last."""
         settings = self._settings
+        spans, pusher = self._otlp(opening)
         feed = FeedPublisher(
             settings.name,
             settings.feed_endpoint,
@@ -142,8 +146,6 @@ class Exporter:
             self._clock,
         )
         opening.callback(feed.close)
-        spans = SpanSink(settings.otlp_endpoint, service_name=SERVICE_NAME)
-        opening.callback(spans.close)
         ledger = Ledger(settings.name, feed.publish)
         metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
         opening.callback(metrics.close)
@@ -155,11 +157,33 @@ class Exporter:
         opening.callback(self._tell_coverage, desk)
         reader = StreamReader(streams, desk, on_record=spans.emit)
         coverage = _Ticker(lambda: self._tell_coverage(desk), settings.poll_seconds)
-        self._parts = _Parts(feed, spans, ledger, metrics)
+        self._parts = _Parts(feed, spans, pusher, ledger, metrics)
         workers: list[Worker] = [*pollers, reader, coverage]
         opening.callback(_stop, workers)
         for worker in workers:
             worker.start()
+
+    def _otlp(self, opening: ExitStack) -> tuple[SpanSink, MetricPusher]:
+        """Open what leaves over OTLP; the last push is closed last, and so tells how the spans fared."""
+        settings = self._settings
+        pusher = MetricPusher(
+            self.samples,
+            settings.otlp_metrics_endpoint,
+            service_name=SERVICE_NAME,
+            service_instance=settings.name,
+            protocol=settings.otlp_protocol,
+            interval_seconds=settings.otlp_interval_seconds,
+            clock=self._clock,
+        )
+        opening.callback(pusher.close)
+        spans = SpanSink(
+            settings.otlp_endpoint,
+            service_name=SERVICE_NAME,
+            service_instance=settings.name,
+            protocol=settings.otlp_protocol,
+        )
+        opening.callback(spans.close)
+        return spans, pusher
 
     def _poller(self, page: PageSource, desk: Desk) -> PagePoller:
         settings = self._settings

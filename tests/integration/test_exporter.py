@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections import Counter
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -186,14 +187,15 @@ def test_an_undecodable_payload_costs_itself(publisher, exporting, caplog):
 
 
 def test_every_admission_is_a_span(captures, publisher, exporting, opened):
-    """First admissions and re-admissions go to the OTLP address, one span each."""
+    """First admissions and re-admissions go to the OTLP address, one span each and one a load."""
     receiver = opened.enter_context(closing(OtlpReceiver()))
     for payload in hook_payloads(captures / "observer" / "b_offloading"):
         publisher.publish(payload)
 
     exporter = exporting(hook_engine(publisher), otlp_endpoint=receiver.endpoint)
 
-    await_true(lambda: len(receiver.spans) == 46, "all 46 spans arrived")
+    await_true(lambda: len(receiver.spans) >= 54, "all spans arrived")
+    assert Counter(span.name for span in receiver.spans) == {"kv.lookup": 46, "kv.load": 8}
     assert scrape(exporter).sums(metrics.SPANS_BY_RESULT, "result")["not_taken"] == 0
 
 

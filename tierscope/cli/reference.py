@@ -38,8 +38,8 @@ def spans_page() -> str:
     return _page(
         MADE_FROM.format("`tierscope/registry/spans.py`"),
         "# Spans",
-        "Sent over OTLP/HTTP to `exporter.otlp_endpoint`. A span's parent is the caller's where the request "
-        "carried a W3C trace context.",
+        "Sent over OTLP to `exporter.otlp_endpoint`, by gRPC or HTTP. [OpenTelemetry](../otlp.md) says whose "
+        "trace they are in, and how to sample them.",
         *(part for span in SPANS for part in _span(span)),
     )
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from tierscope.registry.types import Span, SpanAttribute
 
-REQUEST_ID = SpanAttribute("gen_ai.request.id", str, "The engine's request id without its random suffix.")
+REQUEST_ID = SpanAttribute(
+    "gen_ai.request.id",
+    str,
+    "The request's id as the engine's API and spans have it; the n>1 completions of one request share it.",
+)
 MODEL = SpanAttribute("gen_ai.request.model", str, "The served model's name.")
 NAMESPACE = SpanAttribute("tierscope.namespace", str, "Namespace of the endpoint.")
 ENDPOINT = SpanAttribute("tierscope.endpoint", str, "Name of the endpoint.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from tierscope.registry.types import Span, SpanAttribute
 
 AttributeValue = str | int | float
 ValueOf = Callable[[RequestRecord], AttributeValue | None]
+
+_CHILD = re.compile(r"^\d+_(?=(chat)?cmpl-)")
+"""What the engine puts before the id of one of n>1 completions."""
 
 LOADED_OUTERMOST_FIRST = (Origin.EXTERNAL, Origin.L2, Origin.L1)
 
@@ -94,7 +98,7 @@ def _writable(value: AttributeValue) -> AttributeValue:
 
 
 ATTRIBUTES: Mapping[SpanAttribute, ValueOf] = {
-    table.REQUEST_ID: lambda record: record.request_id,
+    table.REQUEST_ID: lambda record: _CHILD.sub("", record.request_id),
     table.MODEL: lambda record: record.model,
     table.NAMESPACE: lambda record: record.engine.namespace,
     table.ENDPOINT: lambda record: record.engine.endpoint,

@@ -11,13 +11,20 @@ from enum import StrEnum
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    Status,
+    StatusCode,
+    TraceFlags,
+    set_span_in_context,
+)
 
-from tierscope.domain.requests import RequestRecord
+from tierscope.domain.requests import RequestRecord, TraceContext
 from tierscope.domain.settings import OtlpProtocol
 from tierscope.registry.metrics import SPANS_BY_RESULT
 from tierscope.registry.types import Sample
-from tierscope.telemetry.callers import context_of_caller
 from tierscope.telemetry.delivery import Delivery
 from tierscope.telemetry.otlp import EXPORT_TIMEOUT_SECONDS, SCOPE, resource_of, span_exporter
 from tierscope.telemetry.request_spans import PlannedSpan, spans_of
@@ -93,7 +100,7 @@ class SpanSink:
             return
         if not self._tally.take(1 + len(inside)):
             return
-        span = self._start(lookup, context_of_caller(record))
+        span = self._start(lookup, _parent(record.trace))
         for planned in inside:
             self._start(planned, set_span_in_context(span, Context())).end(planned.end_ns)
         span.end(lookup.end_ns)
@@ -212,3 +219,16 @@ class _CountingExporter(SpanExporter):
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return self._inner.force_flush(timeout_millis)
+
+
+def _parent(trace: TraceContext | None) -> Context:
+    """Return a context whose span is the caller's; ids that are none leave the context empty."""
+    if trace is None:
+        return Context()
+    try:
+        trace_id, span_id = int(trace.trace_id, 16), int(trace.span_id, 16)
+    except ValueError:
+        return Context()
+    flags = TraceFlags(TraceFlags.SAMPLED if trace.sampled else TraceFlags.DEFAULT)
+    caller = SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags)
+    return set_span_in_context(NonRecordingSpan(caller), Context())

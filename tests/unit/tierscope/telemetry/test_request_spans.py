@@ -182,6 +182,22 @@ def test_external_tokens_say_why():
     assert "tierscope.external_reason" not in attributes_of(RECORD, KV_LOOKUP)
 
 
+@pytest.mark.parametrize(
+    ("engines", "shown"),
+    [
+        ("0_cmpl-q7-0", "cmpl-q7-0"),
+        ("1_chatcmpl-q7", "chatcmpl-q7"),
+        ("chatcmpl-1_cmpl-2", "chatcmpl-1_cmpl-2"),
+        ("7_of_mine", "7_of_mine"),
+    ],
+)
+def test_the_id_is_the_one_of_the_engines_own_span(engines, shown):
+    """The engine numbers the completions of one request; its API and its spans do not show that."""
+    lookup, *_ = spans_of(replace(RECORD, request_id=engines))
+
+    assert lookup.attributes["gen_ai.request.id"] == shown
+
+
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -5.0, 1e30])
 @pytest.mark.parametrize("field", ["arrived_unix_seconds", "admitted_unix_seconds"])
 def test_times_that_are_none_are_refused(field, seconds):

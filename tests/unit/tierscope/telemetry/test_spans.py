@@ -32,7 +32,6 @@ RECORD = RequestRecord(
 )
 LOADED = replace(RECORD, load_seconds=0.5)
 TRACE = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
-TRACEPARENT = f"00-{TRACE.trace_id}-{TRACE.span_id}-01"
 ERROR = 2
 """STATUS_CODE_ERROR of the protocol."""
 
@@ -142,26 +141,6 @@ def test_without_a_caller_each_span_begins_a_trace_of_its_own(sent):
     assert first.trace_id != second.trace_id
 
 
-@pytest.mark.parametrize(
-    "request_id", [f"chatcmpl-{TRACEPARENT}", f"1_cmpl-{TRACEPARENT}-0", TRACEPARENT.upper().lower()]
-)
-def test_a_request_id_that_is_a_traceparent_names_the_caller(sent, request_id):
-    """An engine whose own tracing is off drops the header and keeps the id."""
-    (span,) = sent(replace(RECORD, request_id=request_id))
-
-    assert span.trace_id.hex() == TRACE.trace_id
-    assert span.parent_span_id.hex() == TRACE.span_id
-
-
-def test_the_trace_context_wins_over_the_request_id(sent):
-    """A gateway may have set the id and lie above the caller."""
-    other = TRACEPARENT.replace("b7ad", "b7ae")
-
-    (span,) = sent(replace(RECORD, trace=TRACE, request_id=f"chatcmpl-{other}"))
-
-    assert span.parent_span_id.hex() == TRACE.span_id
-
-
 @pytest.mark.parametrize("trace", [TraceContext("0" * 32, "0" * 16), TraceContext("not hex", "nor this")])
 def test_a_trace_context_that_is_none_is_no_parent(sent, trace):
     """The span is sent all the same."""
@@ -170,17 +149,10 @@ def test_a_trace_context_that_is_none_is_no_parent(sent, trace):
     assert span.parent_span_id == b""
 
 
-@pytest.mark.parametrize(
-    "unsampled",
-    [
-        replace(LOADED, trace=replace(TRACE, sampled=False)),
-        replace(LOADED, request_id=f"chatcmpl-{TRACEPARENT[:-1]}0"),
-    ],
-)
-def test_a_trace_that_is_not_recorded_gets_no_span(receiver, sink_for, unsampled):
+def test_a_trace_that_is_not_recorded_gets_no_span(receiver, sink_for):
     """The caller decided; we count it."""
     with sink_for(receiver.endpoint) as sink:
-        sink.emit(unsampled)
+        sink.emit(replace(LOADED, trace=replace(TRACE, sampled=False)))
 
     assert receiver.spans == []
     assert sink.results["not_sampled"] == 2
