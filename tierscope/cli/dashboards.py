@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tierscope.cli.generate import Generated, refuse_stale, write
+from tierscope.cli.generated import Generated, refuse_stale, write
 from tierscope.cli.output import stderr
 from tierscope.domain.errors import TierscopeError
 

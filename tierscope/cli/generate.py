@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tierscope.cli.generated import Generated, refuse_stale, write
 from tierscope.cli.output import stderr
-from tierscope.domain.errors import BadInput, TierscopeError
-
-
-class StaleFiles(TierscopeError):
-    """Generated files that are not what their tables say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """A checked-in file that no one edits: its path under the checkout, and what makes its text."""
-
-    path: str
-    render: Callable[[], str]
+from tierscope.domain.errors import BadInput
 
 
 def generated_files() -> tuple[Generated, ...]:
@@ -41,30 +28,6 @@ def generated_files() -> tuple[Generated, ...]:
         Generated("docs/reference/spans.md", reference.spans_page),
         Generated("docs/reference/store.md", store_page),
     )
-
-
-def stale(files: Iterable[Generated], root: Path) -> list[str]:
-    """Paths whose text under `root` is missing or differs from what is rendered now."""
-    return [file.path for file in files if _text(root / file.path) != file.render()]
-
-
-def write(files: Iterable[Generated], root: Path) -> list[str]:
-    """Write under `root` what is missing or differs; returns the paths written."""
-    written = []
-    for file in files:
-        text, path = file.render(), root / file.path
-        if _text(path) != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", newline="\n")
-            written.append(file.path)
-    return written
-
-
-def refuse_stale(files: Iterable[Generated], root: Path, *, fix: str) -> None:
-    """Raise `StaleFiles` naming every file that is not fresh."""
-    paths = stale(files, root)
-    if paths:
-        raise StaleFiles(f"{len(paths)} generated file(s) are stale", where=", ".join(paths), fix=fix)
 
 
 def generate(
@@ -86,7 +49,3 @@ def generate(
     else:
         written = write(files, root)
         stderr.print(f"{len(files)} generated files; {len(written)} were not fresh and are written anew")
-
-
-def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None

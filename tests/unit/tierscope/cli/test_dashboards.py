@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from dashboards.boards import BOARDS
 from dashboards.lint import report
 from tierscope.cli.dashboards import FaultyDashboards
-from tierscope.cli.generate import StaleFiles
+from tierscope.cli.generated import StaleFiles
 from tierscope.cli.main import app
 
 runner = CliRunner()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from tierscope.cli.generate import Generated, StaleFiles, generated_files, refuse_stale, stale, write
+from tierscope.cli.generate import generated_files
+from tierscope.cli.generated import Generated, StaleFiles, refuse_stale, stale, write
 from tierscope.cli.main import app
 from tierscope.domain.errors import BadInput
 
