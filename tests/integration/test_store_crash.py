@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -87,3 +88,26 @@ def test_killed_writers_leave_what_they_acknowledged(tmp_path, repository, seed)
         store.append(Ledger(seed).batches(BATCHES))
 
         assert contents(store) == expected
+
+
+def test_a_torn_log_is_an_earlier_moment(tmp_path, repository):
+    """Wherever the database's log breaks off, the store is as after some append: rows and position agree."""
+    rng = random.Random(3)
+    path = tmp_path / "killed"
+    write_until_killed(path, 1, 40, repository)
+    log = path.with_name("killed.wal").read_bytes()
+    found = set()
+    for n in range(8):
+        torn = tmp_path / f"torn-{n}"
+        shutil.copy(path, torn)
+        torn.with_name(f"{torn.name}.wal").write_bytes(log[: rng.randrange(len(log) // 2, len(log))])
+
+        with Store.open(torn, clock=lambda: START) as store:
+            position = store.position("node-1")
+            (feed,) = (c for c in store.reader().coverage(ALL_TIME) if c.source.kind == "feed")
+            assert feed.received == position.sequence + 1
+            window = store.reader().window("prod", "chat", ALL_TIME)
+            assert window.totals() == store.reader().totals("prod", "chat", ALL_TIME)
+            found.add(position.sequence)
+
+    assert len(found) > 1

@@ -48,7 +48,7 @@ _Introductions = dict[int, _Introduction]
 class ChainEncoder:
     """Finds each chain's delta, remembering which row introduced which block.
 
-    Holds at most `most_blocks` hashes (about 150 bytes each), the least recently used partition
+    Holds at most `most_blocks` hashes (about 100 bytes each), the least recently used partition
     leaving first, and at most `most_blocks_per_partition` of one partition. What was forgotten is
     written whole again: that costs disk, never truth. Not thread-safe.
     """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import socket as sockets
+import subprocess
+import sys
 import threading
 
 import msgspec
@@ -69,6 +71,13 @@ def same(left, right) -> bool:
             same(getattr(left, name), getattr(right, name)) for name in left.__dataclass_fields__
         )
     return left == right
+
+
+def test_reading_from_afar_needs_no_database(repository):
+    """A process that only asks a collector runs without DuckDB."""
+    program = "import sys, tierscope.storage.serving; sys.exit('duckdb' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], cwd=repository, check=False).returncode == 0
 
 
 def test_every_question_of_a_reader_can_be_asked():

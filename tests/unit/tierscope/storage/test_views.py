@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
 from tests.ledgers import START, Ledger, admission, batch
 from tests.naive import block_reuse, block_tiers
 from tierscope.domain.requests import RequestRecord, RequestStatus
+from tierscope.storage.reference import store_page
 from tierscope.storage.rows import request_id
 from tierscope.storage.schema import TABLES
 from tierscope.storage.store import Store
@@ -143,3 +145,13 @@ def test_a_column_without_a_null_meaning_is_never_null(ask):
         for column in described.columns:
             if column.null_means is None:
                 assert ask(f"SELECT count(*) FROM {described.name} WHERE {column.name} IS NULL") == [(0,)]
+
+
+def test_the_queries_of_the_reference_page_run(ask):
+    """What a newcomer copies from the page answers something."""
+    sql = re.search(r"```sql\n(.*?)```", store_page(), re.DOTALL).group(1)
+
+    answers = [ask(statement) for statement in sql.split(";\n")[:-1]]
+
+    assert len(answers) == 2
+    assert all(answers)
