@@ -10,7 +10,7 @@ import numpy as np
 from tierscope.advice.history import History
 from tierscope.advice.host_cache import filled_ratio
 from tierscope.advice.readings import TierReading
-from tierscope.advice.thresholds import MODEL_ALLOWANCE, TELLING_DIFFERENCE
+from tierscope.advice.thresholds import MODEL_ALLOWANCE, SERVER_USABLE_RATIO, SLICES, TELLING_DIFFERENCE
 from tierscope.analytics.attribution import (
     JointStreams,
     Split,
@@ -135,11 +135,23 @@ def _with_l1_as_it_is(study: Study, evidence: Evidence) -> Study:
 
 
 def _with_usable_ratio(study: Study, evidence: Evidence) -> Study:
-    """Take from L1's own readings what it really holds, if it had to evict by the time measuring began."""
-    first = study.history.first_measured
-    size = study.sizes_today()[Tier.L1]
-    asked = study.stream(Tier.L1).footprint_units(0, first).min(initial=np.iinfo(np.int64).max)
-    if asked < study.units(Tier.L1, size):
+    """Take from L1's own readings what it really holds, from when it had to evict.
+
+    A server that reports its fill but never had to evict is taken to behave as its defaults make it.
+    """
+    if not any(sample.tier is Tier.L1 and sample.used_bytes is not None for sample in evidence.samples):
         return study
-    ratio = filled_ratio(evidence.samples, float(study.window.at_unix_seconds[first]))
-    return study if ratio is None else replace(study, l1_usable_ratio=ratio)
+    first = _first_evicting(study)
+    since = float("inf") if first is None else float(study.window.at_unix_seconds[first])
+    ratio = filled_ratio(evidence.samples, since)
+    return replace(study, l1_usable_ratio=SERVER_USABLE_RATIO if ratio is None else ratio)
+
+
+def _first_evicting(study: Study) -> int | None:
+    """Index of about the first request by which every L1 was asked for more than it has room for."""
+    stream, n = study.stream(Tier.L1), study.window.requests
+    room = study.units(Tier.L1, study.sizes_today()[Tier.L1])
+    for last in np.linspace(0, n, SLICES + 1).astype(np.int64)[1:-1].tolist():
+        if stream.footprint_units(0, last).min() >= room:
+            return int(last)
+    return None

@@ -64,6 +64,10 @@ SMALLEST_GAIN = 0.005
 TELLING_DIFFERENCE = 0.03
 """If two models of L1 differ by less in today's hit ratio, the records do not tell which one is right."""
 
+SERVER_USABLE_RATIO = 0.7
+"""Share of its memory that LMCache's server holds on average with its defaults: it frees a quarter of what is
+there once 0.8 is passed. Taken where it reports its fill but was never seen to evict."""
+
 STAGING_ROOM = 5
 """Times the most that is ever on its way through L1 at once. LMCache's server frees room only above a
 watermark of 0.8 of its memory, so a load is sure of a fifth of it; without room a hit becomes a miss."""

@@ -18,7 +18,7 @@ import numpy as np
 from tierscope.analytics.chains import Chains, densify
 from tierscope.analytics.curve import hit_blocks_per_request
 from tierscope.domain.errors import BadInput
-from tierscope.domain.trace import Int32Array, Int64Array, UInt64Array
+from tierscope.domain.trace import Int32Array, Int64Array
 from tierscope.domain.window import RequestWindow
 
 
@@ -102,8 +102,8 @@ def joint_streams(window: RequestWindow, chunk_tokens: int) -> JointStreams:
             where="chunk_tokens",
             fix="set the cache server's chunk size to a multiple of the engine's block size",
         )
-    blocks = _dense(window.offsets, window.block_hashes)
-    chunks = _dense(*_chunks(window, per_chunk)) if per_chunk > 1 else blocks
+    blocks = Chains(window.offsets, *densify(window.block_hashes))
+    chunks = _chunks(blocks, per_chunk) if per_chunk > 1 else blocks
     replica = [(engine.namespace, engine.endpoint, engine.replica) for engine in window.engines]
     n = window.requests
     l1 = Stream(chunk_tokens, n, _holders(chunks, window.engine, replica))
@@ -135,20 +135,15 @@ def whole_blocks_below(prompt: Int64Array, tokens: Int64Array, block_tokens: int
     return below
 
 
-def _dense(offsets: Int64Array, hashes: UInt64Array) -> Chains:
-    ids, n_ids = densify(hashes)
-    return Chains(offsets, ids, n_ids)
-
-
-def _chunks(window: RequestWindow, per_chunk: int) -> tuple[Int64Array, UInt64Array]:
-    """Chains of whole chunks, each named by the hash of its last block, which names its whole prefix."""
-    lengths = np.diff(window.offsets) // per_chunk
+def _chunks(blocks: Chains, per_chunk: int) -> Chains:
+    """Chains of whole chunks, each named by its last block, which names its whole prefix."""
+    lengths = np.diff(blocks.offsets) // per_chunk
     offsets = np.concatenate(([0], np.cumsum(lengths)), dtype=np.int64)
-    chunks = np.empty(offsets[-1], dtype=np.uint64)
-    for i, start in enumerate(window.offsets[:-1].tolist()):
-        chain = window.block_hashes[start + per_chunk - 1 : window.offsets[i + 1] : per_chunk]
-        chunks[offsets[i] : offsets[i + 1]] = chain
-    return offsets, chunks
+    ids = np.empty(offsets[-1], dtype=np.int32)
+    for i, start in enumerate(blocks.offsets[:-1].tolist()):
+        chain = blocks.ids[start + per_chunk - 1 : blocks.offsets[i + 1] : per_chunk]
+        ids[offsets[i] : offsets[i + 1]] = chain
+    return Chains(offsets, ids, blocks.n_ids)
 
 
 def _holders(chains: Chains, engine: Int32Array, owners: Iterable[Hashable]) -> tuple[Holder, ...]:
@@ -174,7 +169,7 @@ def _only(chains: Chains, requests: Int64Array) -> Chains:
 
 def _own(stream: Stream, chains: Chains) -> Stream:
     """What remains of a stream when a holder keeps only the units it was the first of all to be asked for."""
-    first_request = np.empty(chains.n_ids, dtype=np.int64)
+    first_request = np.zeros(chains.n_ids, dtype=np.int64)
     request_of = np.repeat(np.arange(stream.requests), np.diff(chains.offsets))
     first_request[chains.ids[::-1]] = request_of[::-1]
     holder_of = np.zeros(stream.requests, dtype=np.int64)

@@ -215,10 +215,10 @@ def test_bytes_a_token_are_measured_from_what_the_cache_holds():
     reading = TierSample(
         Tier.L1,
         "server",
-        w.START - 1,
+        w.START + 3000,
         capacity_bytes=80 * CHUNK,
-        used_bytes=60 * CHUNK,
-        used_blocks=60,
+        used_bytes=80 * CHUNK,
+        used_blocks=80,
         block_tokens=w.CHUNK_TOKENS,
     )
     document = advise(w.served(w.window(w.cycle(40, 1000)), deployment, samples=[reading]), deployment)
@@ -240,6 +240,18 @@ def test_a_cache_that_never_fills_its_memory_is_given_more_of_it():
 
     [change] = document.changes
     assert change.to == pytest.approx(WORKING_SET * 4 / 3, rel=1 / 32)
+
+
+def test_a_server_that_never_had_to_evict_is_taken_by_its_defaults():
+    """LMCache's server holds seven tenths on average once it evicts; too much memory shrinks to fit that."""
+    deployment = w.deployment(10 * WORKING_SET)
+    reading = TierSample(
+        Tier.L1, "server", w.START + 3000, capacity_bytes=10 * WORKING_SET, used_bytes=WORKING_SET
+    )
+    document = advise(w.served(w.window(w.cycle(40, 1000)), deployment, samples=[reading]), deployment)
+
+    [change] = document.changes
+    assert change.to == pytest.approx(WORKING_SET / 0.7, rel=1 / 32)
 
 
 def test_engines_that_hit_less_than_the_model_are_not_advised_on():

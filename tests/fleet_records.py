@@ -1,0 +1,109 @@
+"""What a testbed's fleet records, as evidence, without a socket in between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.identity import EngineId, SourceId, SourceKind
+from tierscope.domain.tiers import Tier
+from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.testbed.config import TestbedConfig
+from tierscope.testbed.model.fleet import Fleet
+from tierscope.testbed.model.task import Task
+from tierscope.testbed.workload.mixed import MixedWorkload
+
+READING_SECONDS = 30.0
+
+
+class Recorder:
+    """Sits in one engine and writes a row at each first token of a first admission."""
+
+    def __init__(self, engine: int, rows: list[tuple]) -> None:
+        self._engine, self._rows = engine, rows
+        self._open: dict[str, tuple] = {}
+        self._loads: dict[str, float] = {}
+
+    def admitted(self, task: Task, at_seconds: float) -> None:
+        if task.attempt == 0:
+            self._open[task.request.request_id] = (at_seconds, self._engine, *task.credited)
+
+    def loaded(self, task: Task, at_seconds: float, waited_seconds: float) -> None:
+        self._loads[task.request.request_id] = waited_seconds
+
+    def first(self, task: Task, at_seconds: float) -> None:
+        request = task.request
+        row = self._open.pop(request.request_id, None)
+        if row is not None:
+            load = self._loads.pop(request.request_id, np.nan)
+            queue = row[0] - request.at_seconds
+            self._rows.append((*row, load, queue, at_seconds - request.at_seconds, request))
+
+    def finished(self, task: Task, at_seconds: float, *, generated: int, aborted: bool) -> None:
+        self._open.pop(task.request.request_id, None)
+
+
+def run_fleet(config: TestbedConfig) -> Evidence:
+    """Run a configuration's own workload to its end in virtual time."""
+    rows: list[tuple] = []
+    workload = MixedWorkload(
+        config.mix,
+        seed=config.seed,
+        block_tokens=config.block_tokens,
+        max_prompt_tokens=config.max_prompt_tokens,
+        until_seconds=config.duration_seconds,
+    )
+    fleet = Fleet(config, workload, observe=lambda index: Recorder(index, rows))
+    samples, now = [], 0.0
+    while not fleet.finished:
+        now += READING_SECONDS
+        fleet.run_until(now)
+        samples += _readings(fleet, config, now)
+    rows.sort(key=lambda row: row[0])
+    source = SourceId(SourceKind.VLLM_HOOK, "fleet")
+    covered = SourceCoverage(source, 1, 0.0, now, received=len(rows), missing=0)
+    return Evidence(_window(rows, config, now), tuple(samples), (covered,))
+
+
+def _readings(fleet: Fleet, config: TestbedConfig, at: float) -> list[TierSample]:
+    l1 = [
+        TierSample(
+            Tier.L1, f"lmcache-{i}", at, config.l1_bytes, engine.cache.used_chunks * config.chunk_bytes
+        )
+        for i, engine in enumerate(fleet.engines)
+    ]
+    return [*l1, TierSample(Tier.L2, "pool", at, config.l2_bytes, fleet.pool.used_bytes)]
+
+
+def _window(rows: list[tuple], config: TestbedConfig, end: float) -> RequestWindow:
+    requests = [row[-1] for row in rows]
+    chains = [
+        np.array(request.hashes[: request.prompt_tokens // config.block_tokens], dtype=np.uint64)
+        for request in requests
+    ]
+    prompt = np.array([request.prompt_tokens for request in requests], dtype=np.int64)
+    l0, l1, l2 = (np.array([row[k] for row in rows], dtype=np.int64) for k in (2, 3, 4))
+    load, queue, ttft = (np.array([row[k] for row in rows], dtype=np.float64) for k in (5, 6, 7))
+    return RequestWindow(
+        span=TimeSpan(0.0, end),
+        engines=tuple(
+            EngineId(config.namespace, config.endpoint, config.replica_name(i))
+            for i in range(config.replicas)
+        ),
+        block_tokens=config.block_tokens,
+        chunk_tokens=config.tokens_per_chunk,
+        at_unix_seconds=np.array([row[0] for row in rows]),
+        engine=np.array([row[1] for row in rows], dtype=np.int32),
+        session=np.zeros(len(rows), dtype=np.uint64),
+        prompt=prompt,
+        l0=l0,
+        l1=l1,
+        l2=l2,
+        external=np.zeros(len(rows), dtype=np.int64),
+        computed=prompt - l0 - l1 - l2,
+        queue_seconds=queue,
+        load_seconds=load,
+        ttft_seconds=ttft,
+        offsets=np.concatenate(([0], np.cumsum([len(chain) for chain in chains])), dtype=np.int64),
+        block_hashes=np.concatenate(chains),
+    )
