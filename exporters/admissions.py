@@ -110,7 +110,8 @@ class Admissions:
                 case Hello():
                     self._facts.model = record.model
                     self._facts.block_tokens = record.block_size
-                    self._dropped_before = 0
+                    if self._dropped_before is None:  # else it is said again, for readers that came late
+                        self._dropped_before = 0
                 case Stats():
                     self._stats(record, outcome)
         return outcome
@@ -168,8 +169,9 @@ class Admissions:
             self._end_first(request, RequestStatus.ABORTED, outcome)
 
     def _stats(self, stats: Stats, outcome: Outcome) -> None:
-        if self._dropped_before is not None:
-            outcome.dropped += max(0, stats.dropped - self._dropped_before)
+        before = self._dropped_before
+        if before is not None:
+            outcome.dropped += stats.dropped - before if stats.dropped >= before else stats.dropped
         self._dropped_before = stats.dropped
 
     def _open(self, request_id: str, outcome: Outcome) -> _Request:

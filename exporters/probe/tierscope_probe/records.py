@@ -76,7 +76,7 @@ def admit(
     if lookups:
         record["lookups"] = lookups
         record["undecided"] = undecided
-        record["lookup_wait_s"] = at - looked_at
+        record["lookup_wait_s"] = max(0.0, at - looked_at)  # wall clocks may step back
         record["offered"] = offered
         record["async"] = loads_async
     record["prompt"] = prompt
@@ -110,12 +110,12 @@ def first_admit(
 
 def loaded(request_id: str, at: float, wait_s: float) -> Record:
     """An asynchronous load through the connector ended, `wait_s` after the admission."""
-    return {"t": "loaded", "ts": at, "rid": request_id, "wait_s": wait_s}
+    return {"t": "loaded", "ts": at, "rid": request_id, "wait_s": max(0.0, wait_s)}
 
 
 def first(request_id: str, at: float, arrival: float) -> Record:
     """The scheduler saw the first token; `ttft_s` counts from the frontend's arrival time."""
-    return {"t": "first", "ts": at, "rid": request_id, "ttft_s": at - arrival}
+    return {"t": "first", "ts": at, "rid": request_id, "ttft_s": max(0.0, at - arrival)}
 
 
 def finish(

@@ -282,6 +282,15 @@ def test_records_that_the_hook_dropped_are_missing(admissions):
     assert (late.dropped, new.dropped) == (3, 2)
 
 
+def test_a_hello_said_again_counts_no_drop_twice(admissions):
+    """The hook greets again for readers that came late; its statistics go on."""
+    hello = Hello(ts=1.0, block_size=16, model="m")
+
+    outcome = admissions.apply([hello, Stats(ts=2.0, dropped=3), hello, Stats(ts=3.0, dropped=4)])
+
+    assert outcome.dropped == 4
+
+
 lives = st.lists(
     st.tuples(st.integers(0, 3), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 40)), max_size=10
 )
