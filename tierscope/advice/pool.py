@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from tierscope.advice.document import Finding, FindingKind, Severity
-from tierscope.advice.thresholds import FULL_TIER_RATIO, MIN_FULL_SAMPLES, MODEL_ALLOWANCE
+from tierscope.advice.thresholds import (
+    FULL_TIER_RATIO,
+    MIN_FULL_REQUESTS,
+    MIN_FULL_SAMPLES,
+    MODEL_ALLOWANCE,
+)
 from tierscope.analytics.attribution import Split
 from tierscope.domain.events import TierSample
 from tierscope.domain.tiers import Tier
@@ -32,9 +37,9 @@ def eviction_findings(
         return
     since = full[0].at_unix_seconds
     first = int(np.searchsorted(window.at_unix_seconds, since))
-    total = int(window.prompt[first:].sum())
-    if not total:
+    if window.requests - first < MIN_FULL_REQUESTS:
         return
+    total = int(window.prompt[first:].sum())
     observed = 1 - int(window.computed[first:].sum()) / total
     expected = 1 - int(modelled.computed[first:].sum()) / total
     if expected - observed <= MODEL_ALLOWANCE:

@@ -109,6 +109,9 @@ REVERT_AFTER_SECONDS = 3600.0
 FULL_TIER_RATIO = 0.98
 """A pool refuses new blocks while up to one block size is still free, so full is a little below 1."""
 
+MIN_FULL_REQUESTS = 100
+"""Requests since the pool has been full before their hits are compared: a handful proves nothing."""
+
 MIN_FULL_SAMPLES = 5
 """Readings of a full pool in a row before anything is said about what a full pool does."""
 

@@ -52,6 +52,13 @@ def test_without_a_pool_that_stays_full_nothing_is_said(starving, used):
     assert not list(eviction_findings(readings(*used), *starving))
 
 
+def test_a_few_requests_since_the_pool_is_full_prove_nothing(starving):
+    """Five readings within a minute see sixteen requests: too few to compare hits over."""
+    late = [replace(one, at_unix_seconds=w.START + 3540 + i) for i, one in enumerate(readings(*[99.0] * 5))]
+
+    assert not list(eviction_findings(late, *starving))
+
+
 def test_a_full_pool_that_serves_as_it_should_is_in_order(starving):
     """A pool that makes room is full all the time."""
     window, modelled = starving
