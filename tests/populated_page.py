@@ -54,6 +54,7 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "source": SOURCES,
     "what": ("event_tag",),
     "kind": ("chunk", "temp"),
+    "severity": ("warning",),
     "model": ("m/8b", "other"),
     "exporter": ("node-1",),
     "table": ("requests", "block_events"),

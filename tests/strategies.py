@@ -75,6 +75,7 @@ def request_records(draw):
         session_hash=draw(maybe(hashes_u64)),
         salt_hash=draw(maybe(hashes_u64)),
         trace=draw(maybe(trace_contexts)),
+        asks_cache=draw(st.booleans()),
     )
 
 
@@ -88,6 +89,8 @@ block_events = st.builds(
     parent_hash=maybe(hashes_u64),
     block_tokens=st.integers(0, 4096),
     reason=maybe(st.sampled_from(EvictionReason)),
+    sequence=maybe(counts),
+    ordinal=counts,
 )
 tier_samples = st.builds(
     TierSample,
@@ -100,6 +103,9 @@ tier_samples = st.builds(
     capacity_blocks=maybe(counts),
     used_blocks=maybe(counts),
     block_tokens=maybe(counts),
+    pinned_blocks=maybe(counts),
+    duplicate_blocks=maybe(counts),
+    orphan_blocks=maybe(counts),
 )
 tier_activities = st.builds(
     TierActivity,

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.errors import BadInput
+from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
 
 
@@ -27,14 +28,6 @@ class Status(StrEnum):
     RECOMMEND = "recommend"
     NO_CHANGE = "no_change"
     INSUFFICIENT_EVIDENCE = "insufficient_evidence"
-
-
-class Severity(StrEnum):
-    """How urgent a finding is."""
-
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
 
 
 class FindingKind(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tierscope.advice.document import Finding, FindingKind, Missing, Severity
+from tierscope.advice.document import Finding, FindingKind, Missing
 from tierscope.advice.selfcheck import SelfCheck
 from tierscope.advice.sizing import TierSizing
 from tierscope.advice.study import UNLIMITED_BYTES, Study
@@ -19,6 +19,7 @@ from tierscope.advice.thresholds import (
 from tierscope.analytics.drift import Shift
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.events import SourceCoverage
+from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import format_bytes, format_seconds
 from tierscope.domain.window import RequestWindow

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tierscope.advice.document import Finding, FindingKind, Severity
+from tierscope.advice.document import Finding, FindingKind
 from tierscope.advice.thresholds import (
     FULL_TIER_RATIO,
     MIN_FULL_REQUESTS,
@@ -15,6 +15,7 @@ from tierscope.advice.thresholds import (
 )
 from tierscope.analytics.attribution import Split
 from tierscope.domain.events import TierSample
+from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import format_bytes
 from tierscope.domain.window import RequestWindow

@@ -22,6 +22,8 @@ class EvictionReason(StrEnum):
 
     CAPACITY = "capacity"
     """Room was needed."""
+    DEMOTED = "demoted"
+    """Room was needed, and a lower tier of the same holder's stream holds the block too."""
     CLEAR = "clear"
     """Someone emptied the tier."""
     AFTER_READ = "after_read"
@@ -40,6 +42,8 @@ class BlockEvent:
     `holder` names who holds them: an engine's `str()` for L0, a cache server for L1, a pool for L2.
     `block_hashes` are unsigned 64-bit; `parent_hash` is the block before the first one, None at a root.
     `reason` is set on evictions only. `block_tokens` is 0 where the publisher does not say.
+    `sequence` is the number of the message that told it in the holder's own stream, `ordinal` its place
+    there: with the holder and the time they name the event, however often it is read. None: no message did.
     """
 
     tier: Tier
@@ -50,14 +54,17 @@ class BlockEvent:
     parent_hash: int | None = None
     block_tokens: int = 0
     reason: EvictionReason | None = None
+    sequence: int | None = None
+    ordinal: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TierSample:
     """One reading of how full a tier is. Bytes; None means the source does not report it.
 
-    `capacity_blocks` and `used_blocks` count the tier's own unit: `block_tokens` tokens each
-    (GPU blocks in L0, chunks in L1 and L2).
+    Blocks are the tier's own unit, `block_tokens` tokens each (GPU blocks in L0, chunks in L1 and L2).
+    `used_blocks` are distinct, `duplicate_blocks` further copies of them, `orphan_blocks` those among them
+    that no request can hit because an ancestor is gone, `pinned_blocks` those that requests use now.
     """
 
     tier: Tier
@@ -69,6 +76,9 @@ class TierSample:
     capacity_blocks: int | None = None
     used_blocks: int | None = None
     block_tokens: int | None = None
+    pinned_blocks: int | None = None
+    duplicate_blocks: int | None = None
+    orphan_blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,8 @@ class RequestRecord:
     session_hash: int | None = None
     salt_hash: int | None = None
     trace: TraceContext | None = None
+    asks_cache: bool = True
+    """False where the request looks in no cache by its nature (prompt_logprobs, some pooling)."""
 
     def __post_init__(self) -> None:
         problem = self._problem()

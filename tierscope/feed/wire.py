@@ -110,6 +110,7 @@ class RequestWire(_Array, tag="request"):
     session_hash: int | None = None
     salt_hash: int | None = None
     trace: TraceWire | None = None
+    asks_cache: bool = True
 
     @classmethod
     def of(cls, record: RequestRecord) -> RequestWire:
@@ -133,6 +134,7 @@ class RequestWire(_Array, tag="request"):
             record.session_hash,
             record.salt_hash,
             None if record.trace is None else TraceWire.of(record.trace),
+            record.asks_cache,
         )
 
     def domain(self) -> RequestRecord:
@@ -156,6 +158,7 @@ class RequestWire(_Array, tag="request"):
             self.session_hash,
             self.salt_hash,
             None if self.trace is None else self.trace.domain(),
+            self.asks_cache,
         )
 
 
@@ -170,6 +173,8 @@ class BlockWire(_Array, tag="block"):
     parent_hash: int | None = None
     block_tokens: int = 0
     reason: EvictionReason | None = None
+    sequence: int | None = None
+    ordinal: int = 0
 
     @classmethod
     def of(cls, event: BlockEvent) -> BlockWire:
@@ -183,6 +188,8 @@ class BlockWire(_Array, tag="block"):
             event.parent_hash,
             event.block_tokens,
             event.reason,
+            event.sequence,
+            event.ordinal,
         )
 
     def domain(self) -> BlockEvent:
@@ -196,6 +203,8 @@ class BlockWire(_Array, tag="block"):
             self.parent_hash,
             self.block_tokens,
             self.reason,
+            self.sequence,
+            self.ordinal,
         )
 
 
@@ -211,6 +220,9 @@ class TierSampleWire(_Array, tag="tier_sample"):
     capacity_blocks: int | None = None
     used_blocks: int | None = None
     block_tokens: int | None = None
+    pinned_blocks: int | None = None
+    duplicate_blocks: int | None = None
+    orphan_blocks: int | None = None
 
     @classmethod
     def of(cls, sample: TierSample) -> TierSampleWire:

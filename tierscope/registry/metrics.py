@@ -7,9 +7,9 @@ holds a tier's blocks (an engine for L0, a cache server for L1, a pool for L2); 
 
 from __future__ import annotations
 
+from tierscope.registry.block_metrics import BLOCKS
+from tierscope.registry.labels import ENGINE
 from tierscope.registry.types import Kind, Metric, MetricGroup
-
-ENGINE = ("namespace", "endpoint", "model", "replica", "rank")
 
 TTFT_BUCKETS_SECONDS = (
     0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0,
@@ -77,7 +77,8 @@ EVICTED_BLOCKS = Metric(
     name="tierscope_evicted_blocks_total",
     kind=Kind.COUNTER,
     labels=("tier", "holder", "reason"),
-    help="Blocks that left a tier, by reason: capacity, clear, after_read, restart, pool_removed, unknown.",
+    help="Blocks that left a tier, by reason: capacity, demoted (a lower tier has them), clear, after_read, "
+    "restart, pool_removed, unknown.",
     answers="Is a tier too small, or was it emptied?",
 )
 FAILED_BLOCKS = Metric(
@@ -204,6 +205,15 @@ UNKNOWN_INPUT = Metric(
     answers="Does an engine speak a newer dialect than we know?",
     allow=("no_unit",),
 )
+FINDING = Metric(
+    name="tierscope_finding",
+    kind=Kind.GAUGE,
+    labels=("source", "kind", "severity"),
+    help="1 for each thing found wrong with a source; the log says which number is suspect, and what "
+    "is used instead.",
+    answers="Which numbers of a source are known to lie?",
+    allow=("no_unit",),
+)
 FEED_BATCHES = Metric(
     name="tierscope_feed_batches_total",
     kind=Kind.COUNTER,
@@ -299,6 +309,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             POOL_SCAN_AGE_SECONDS,
         ),
     ),
+    BLOCKS,
     MetricGroup(
         title="Sources",
         published_by="`tierscope export` for what it reads, `tierscope collect` for its feeds",
@@ -309,6 +320,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             SOURCE_MESSAGES,
             SOURCE_RESTARTS,
             UNKNOWN_INPUT,
+            FINDING,
         ),
     ),
     MetricGroup(

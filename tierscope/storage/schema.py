@@ -137,7 +137,8 @@ BLOCK_EVENTS = Table(
         Column(
             "reason",
             "VARCHAR",
-            "Why blocks left: `capacity`, `clear`, `after_read`, `restart`, `pool_removed` or `unknown`.",
+            "Why blocks left: `capacity`, `demoted`, `clear`, `after_read`, `restart`, `pool_removed` or "
+            "`unknown`.",
             "they were stored",
         ),
         Column("at_unix_seconds", "DOUBLE", "When it happened, by the holder's clock."),
