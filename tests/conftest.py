@@ -17,6 +17,12 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture(scope="session")
+def fixtures() -> Path:
+    """Recorded bytes, and traces made for tests."""
+    return FIXTURES
+
+
+@pytest.fixture(scope="session")
 def captures() -> Path:
     """The recorded bytes of real engines."""
     return FIXTURES / "captures"
@@ -33,7 +39,7 @@ def traces() -> Path:
     """The public traces, which the project does not ship: beside the checkout, or where you say."""
     folder = Path(os.environ.get("TIERSCOPE_TRACES", Path(__file__).parents[2] / "shared" / "traces"))
     if not folder.is_dir():
-        pytest.skip(f"no traces at {folder}; name their folder in TIERSCOPE_TRACES")
+        pytest.fail(f"no traces at {folder}; name their folder in TIERSCOPE_TRACES")
     return folder
 
 

@@ -23,8 +23,11 @@ class HitRatioCurve:
 
     hit_weight: Int64Array
     total_weight: int
-    accesses: int
-    unique_blocks: int
+
+    @property
+    def unique_blocks(self) -> int:
+        """Distinct blocks of all requests, those that only warm included."""
+        return len(self.hit_weight) - 1
 
     def at(self, capacities_blocks: Int64Array) -> FloatArray:
         """Hit ratio at each capacity in blocks (0 or more): (sizes,) float64; 0 where nothing was counted."""
@@ -71,8 +74,6 @@ def hit_ratio_curve(
     return HitRatioCurve(
         hit_weight=hit_weight,
         total_weight=int(hit_weight[-1] + unseen),
-        accesses=int(chains.offsets[-1] - chains.offsets[first_counted]),
-        unique_blocks=chains.n_ids,
     )
 
 

@@ -85,7 +85,7 @@ def _touch(paths: Paths, request: int, owners: Int32Array, tree: Int64Array) -> 
 def depth_histogram(
     paths: Paths, block_weight: int, last_weights: Int64Array, first_counted: int
 ) -> tuple[Int64Array, int]:
-    """Return weight at each depth (n_ids,) int64, and the weight that was never seen before.
+    """Return weight at each depth, (distinct blocks,) int64, and the weight that was never seen before.
 
     Every block weighs `block_weight`, the last block of request i `last_weights[i]` (n,). Requests
     before `first_counted` touch, and are not counted.
@@ -95,6 +95,7 @@ def depth_histogram(
     tree = np.zeros(n + 1, np.int64)
     change = np.zeros(paths.n_ids + 2, np.int64)
     unseen = 0
+    distinct = 0
     resident = 0
     for request in range(n):
         start = paths.offsets[request]
@@ -119,9 +120,10 @@ def depth_histogram(
             place = end
         if counted and place < length:
             unseen += (length - place - 1) * block_weight + last_weights[request]
+        distinct += length - place
         _touch(paths, request, owners, tree)
         resident += length
-    return np.cumsum(change)[: paths.n_ids], unseen
+    return np.cumsum(change)[:distinct], unseen
 
 
 @njit(cache=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -12,12 +13,13 @@ import typer
 
 from tierscope.cli.options import Json
 from tierscope.cli.spread import spread
-from tierscope.domain.units import GIB
+from tierscope.domain.units import GIB, format_seconds
 
 if TYPE_CHECKING:
     from tierscope.analytics.curve import HitRatioCurve
-    from tierscope.domain.trace import Int64Array, Trace
+    from tierscope.domain.trace import Trace
 
+BLOCK_TOKENS_HELP = "Tokens a block; else 512 for JSONL, and for Parquet the power of two that fits the rows."
 SIZES = 20
 """How many capacities are shown where none are asked for."""
 
@@ -49,31 +51,46 @@ def curve(
     ] = None,
     weight: Annotated[Weight, typer.Option("--weight", help="What a hit is worth.")] = Weight.BLOCKS,
     warm: Annotated[
-        float, typer.Option("--warm", min=0, max=1, help="Share of the requests that only warm the tier.")
+        float, typer.Option("--warm", help="Share of the requests, 0 to 1, that only warm the tier.")
     ] = 0.0,
     spread_hours: Annotated[
         float | None,
         typer.Option("--spread-sessions", min=0, help="Start the trace's sessions within so many hours."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of --spread-sessions.")] = 1,
-    block_tokens: Annotated[
-        int | None, typer.Option("--block-tokens", min=1, help="Tokens a block, where the file does not say.")
-    ] = None,
+    block_tokens: Annotated[int | None, typer.Option("--block-tokens", min=1, help=BLOCK_TOKENS_HELP)] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print the exact hit ratio of an LRU tier at every size, computed in one pass over a trace."""
-    from tierscope.cli.output import print_json
+    from tierscope.cli.output import print_json, stderr
     from tierscope.traces.open import read_trace
 
     if unit is Unit.GIB and bytes_per_token is None:
         raise typer.BadParameter("sizes in GiB need the model's --bytes-per-token")
-    requests = spread(read_trace(trace, block_tokens=block_tokens, skip_bad=skip_bad), spread_hours, seed)
-    measured = _measure(requests, by_tokens=weight is not Weight.BLOCKS, warm_ratio=warm)
-    block_gib = requests.block_tokens * (bytes_per_token or 0) / GIB
-    sizes = _asked(capacities, block_gib, unit) if capacities else _log_spaced(measured.curve.unique_blocks)
-    document = _document(requests, measured, sizes, block_gib if unit is Unit.GIB else 1)
-    document = {"unit": unit.value, "weight": weight.value, **document}
+    if not 0 <= warm < 1:
+        raise typer.BadParameter(f"--warm {warm}: a share from 0 up to, but not, 1")
+    asked = _asked(capacities) if capacities is not None else None
+    with stderr.status(f"reading {trace.name}"):
+        requests = spread(read_trace(trace, block_tokens=block_tokens, skip_bad=skip_bad), spread_hours, seed)
+        measured = _measure(requests, by_tokens=weight is not Weight.BLOCKS, warm_ratio=warm)
+    per_block = requests.block_tokens * (bytes_per_token or 0) / GIB if unit is Unit.GIB else 1
+    sizes = _log_spaced(measured.curve.unique_blocks, per_block) if asked is None else asked
+    document = {
+        "unit": unit.value,
+        "weight": weight.value,
+        "block_tokens": requests.block_tokens,
+        "requests": requests.requests,
+        "warm_requests": measured.warm_requests,
+        "accesses": requests.accesses,
+        "unique_blocks": measured.curve.unique_blocks,
+        "infinite_hit_ratio": measured.curve.infinite_hit_ratio,
+        "capacities": sizes,
+        "hit_ratio": _hit_ratios(measured.curve, sizes, per_block),
+        "seconds": measured.seconds,
+        "accesses_per_second": round(requests.accesses / measured.seconds),
+        "skipped_lines": requests.skipped_lines,
+    }
     if as_json:
         print_json(document)
     else:
@@ -81,67 +98,64 @@ def curve(
 
 
 class Measured(NamedTuple):
-    """A curve and how long the pass over the trace took."""
+    """A curve, how many requests only warmed the tier, and how long the pass over the trace took."""
 
     curve: HitRatioCurve
-    accesses: int
+    warm_requests: int
     seconds: float
 
 
 def _measure(trace: Trace, *, by_tokens: bool, warm_ratio: float) -> Measured:
+    """Compute the curve, timing the pass alone: kernels are compiled or loaded before it."""
     import numpy as np
 
-    from tierscope.analytics.chains import chains_of
+    from tierscope.analytics.chains import Chains, chains_of
     from tierscope.analytics.curve import hit_ratio_curve
 
     chains = chains_of(trace)
+    warm_requests = int(warm_ratio * chains.requests)
     before_last = np.maximum(np.diff(trace.offsets) - 1, 0) * trace.block_tokens
     last_tokens = np.clip(trace.input_tokens - before_last, 0, trace.block_tokens)
+    hit_ratio_curve(Chains(np.zeros(1, np.int64), np.zeros(0, np.int32), 0))
     started = time.perf_counter()
     curve = hit_ratio_curve(
         chains,
         block_weight=trace.block_tokens if by_tokens else 1,
         last_block_weights=last_tokens if by_tokens else None,
-        first_counted=int(warm_ratio * chains.requests),
+        first_counted=warm_requests,
     )
-    return Measured(curve, chains.accesses, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    if by_tokens:
+        # Where a trace has whole blocks alone, tokens after the last one never hit, but are asked for.
+        curve = replace(curve, total_weight=int(trace.input_tokens[warm_requests:].sum()))
+    return Measured(curve, warm_requests, seconds)
 
 
-def _document(trace: Trace, measured: Measured, sizes_blocks: Int64Array, scale: float) -> dict[str, object]:
-    curve = measured.curve
-    return {
-        "block_tokens": trace.block_tokens,
-        "requests": trace.requests,
-        "accesses": curve.accesses,
-        "unique_blocks": curve.unique_blocks,
-        "infinite_hit_ratio": round(curve.infinite_hit_ratio, 6),
-        "capacities": [int(blocks) if scale == 1 else round(blocks * scale, 3) for blocks in sizes_blocks],
-        "hit_ratio": [round(float(ratio), 6) for ratio in curve.at(sizes_blocks)],
-        "seconds": measured.seconds,
-        "accesses_per_second": round(measured.accesses / measured.seconds),
-        "skipped_lines": trace.skipped_lines,
-    }
-
-
-def _asked(capacities: str, block_gib: float, unit: Unit) -> Int64Array:
-    """Read '1000,2000' in blocks or GiB; a part of a block holds nothing."""
-    import numpy as np
-
+def _asked(capacities: str) -> list[float]:
+    """Read '1000,2000'; whole numbers stay whole."""
     try:
         sizes = [float(part) for part in capacities.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"--capacities {capacities}: numbers with commas between them") from error
     if not all(0 <= size < math.inf for size in sizes):
         raise typer.BadParameter(f"--capacities {capacities}: sizes from 0 up")
-    return np.array([size / block_gib if unit is Unit.GIB else size for size in sizes]).astype(np.int64)
+    return [int(size) if size.is_integer() else size for size in sizes]
 
 
-def _log_spaced(unique_blocks: int) -> Int64Array:
+def _log_spaced(unique_blocks: int, per_block: float) -> list[float]:
+    """About SIZES capacities, from a thousandth of the distinct blocks to all of them."""
     import numpy as np
 
-    return np.unique(
-        np.geomspace(max(1, unique_blocks / 1000), max(1, unique_blocks), SIZES).astype(np.int64)
-    )
+    sizes = np.geomspace(max(1, unique_blocks / 1000), max(1, unique_blocks), SIZES)
+    return [blocks * per_block for blocks in np.unique(sizes.round().astype(np.int64)).tolist()]
+
+
+def _hit_ratios(curve: HitRatioCurve, sizes: list[float], per_block: float) -> list[float]:
+    """Hit ratio at each size; a part of a block holds nothing, and more than all blocks is all of them."""
+    import numpy as np
+
+    blocks = np.minimum(np.array(sizes) / per_block, curve.unique_blocks)
+    return [float(ratio) for ratio in curve.at(blocks.astype(np.int64))]
 
 
 def _print_table(document: dict[str, Any]) -> None:
@@ -149,20 +163,27 @@ def _print_table(document: dict[str, Any]) -> None:
 
     from tierscope.cli.output import stdout
 
-    table = Table(
-        title=f"{document['requests']:,} requests, {document['accesses']:,} block accesses, "
-        f"{document['unique_blocks']:,} distinct blocks of {document['block_tokens']} tokens",
-        title_justify="left",
-        caption=f"{document['accesses_per_second'] / 1e6:,.0f} M accesses/s; "
-        f"{document['skipped_lines']} bad lines left out",
-        caption_justify="left",
+    stdout.print(
+        f"{document['requests']:,} requests, {document['accesses']:,} block accesses, "
+        f"{document['unique_blocks']:,} distinct blocks of {document['block_tokens']} tokens"
     )
+    if document["warm_requests"]:
+        stdout.print(f"the first {document['warm_requests']:,} requests warm the tier and are not counted")
+    table = Table()
     table.add_column("GiB" if document["unit"] == Unit.GIB else "blocks", justify="right")
     table.add_column(f"hit ratio ({document['weight']})", justify="right")
     table.add_column("")
     for capacity, ratio in zip(document["capacities"], document["hit_ratio"], strict=True):
-        table.add_row(f"{capacity:,}", f"{ratio:.4f}", "█" * round(40 * ratio))
-    table.add_row(
-        "endless", f"{document['infinite_hit_ratio']:.4f}", "█" * round(40 * document["infinite_hit_ratio"])
-    )
+        size = f"{capacity:,}" if isinstance(capacity, int) else f"{capacity:,.2f}"
+        table.add_row(size, f"{ratio:.4f}", _bar(ratio))
+    table.add_row("endless", f"{document['infinite_hit_ratio']:.4f}", _bar(document["infinite_hit_ratio"]))
     stdout.print(table)
+    stdout.print(
+        f"one pass in {format_seconds(document['seconds'])}, "
+        f"{document['accesses_per_second'] / 1e6:,.0f} M accesses/s; "
+        f"bad lines left out: {document['skipped_lines']}"
+    )
+
+
+def _bar(ratio: float) -> str:
+    return "█" * round(40 * ratio)

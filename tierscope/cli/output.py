@@ -16,7 +16,7 @@ stdout = Console(highlight=False)
 
 def print_error(error: TierscopeError) -> None:
     """Print what, where and fix on stderr."""
-    stderr.print(str(error), style="red", markup=False)
+    stderr.print(str(error), style="red", markup=False, soft_wrap=True)
 
 
 def print_json(document: Mapping[str, object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +20,14 @@ def spread_sessions(trace: Trace, *, hours: float, seed: int) -> Trace:
     Starts are drawn uniformly with `numpy.random.default_rng(seed)`, one a session in ascending order of
     session id, cut to whole milliseconds and added; requests of equal time keep their order. The
     starts are a choice of ours, not of the trace: say so where results are shown.
-    Raises `BadInput` for a trace without sessions.
+    Raises `BadInput` for a trace without sessions, and for hours that are none.
     """
+    if not 0 <= hours < math.inf:
+        raise BadInput(
+            f"sessions cannot start within {hours} hours",
+            where="--spread-sessions",
+            fix="say 0 or more hours",
+        )
     sessions, index = np.unique(trace.session, return_inverse=True)
     if trace.requests == 0 or sessions[0] < 0:
         raise BadInput(

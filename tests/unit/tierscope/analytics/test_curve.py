@@ -56,7 +56,7 @@ def test_the_curve_is_the_sum_over_counted_requests(paths, data):
 
     hits = hit_blocks_per_request(chains, every_capacity(chains))[first_counted:].sum(axis=0)
     counted = sum(len(path) for path in paths[first_counted:])
-    assert curve.accesses == curve.total_weight == counted
+    assert curve.total_weight == counted
     assert curve.at(every_capacity(chains)) == pytest.approx(hits / counted if counted else hits)
 
 
@@ -111,6 +111,34 @@ def test_hashes_are_numbered_in_order_of_first_appearance(hashes):
 
     assert ids.tolist() == expected
     assert n_ids == len(seen)
+
+
+def test_more_hashes_than_the_table_began_with_are_numbered_alike():
+    """The table grows; chains that branch anywhere and counters that follow one another stay apart."""
+    rng = np.random.default_rng(3)
+    trunk = rng.integers(0, 2**64, 3000, dtype=np.uint64)
+    chains = [trunk[: rng.integers(3000)] for _ in range(20)] + [
+        np.arange(5000, dtype=np.uint64) << np.uint64(9)
+    ]
+    hashes = np.concatenate([np.append(chain, chain[:1] + np.uint64(i)) for i, chain in enumerate(chains)])
+
+    ids, n_ids = densify(hashes)
+
+    _, first = np.unique(hashes, return_index=True)
+    assert n_ids == len(first)
+    assert np.array_equal(hashes[np.sort(first)][ids], hashes)
+
+
+@given(paths=prefix_forest_paths())
+def test_ids_that_do_not_occur_change_nothing(paths):
+    """A part of a trace may keep the ids of the whole."""
+    chains = chains_of_paths(paths)
+    sparse = Chains(chains.offsets, 3 * chains.ids, 3 * chains.n_ids + 7)
+
+    curve, same = hit_ratio_curve(sparse), hit_ratio_curve(chains)
+
+    assert curve.unique_blocks == same.unique_blocks == chains.n_ids
+    assert np.array_equal(curve.hit_weight, same.hit_weight)
 
 
 def test_what_cannot_be_computed_is_refused():
