@@ -5,11 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import grpc
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from tierscope.telemetry.otlp import span_exporter
 
 HELD_SECONDS = 30
 
@@ -45,6 +51,17 @@ class Received:
             for scope in resource.scope_spans
             for span in scope.spans
         ]
+
+    @property
+    def services(self):
+        """Name of the service of every span received, by span id."""
+        return {
+            span.span_id: attributes_on(resource.resource)["service.name"]
+            for request in self.requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        }
 
     def await_spans(self, count, seconds=20.0):
         """Return the spans once there are `count` of them or time is up."""
@@ -162,3 +179,15 @@ class GrpcOtlpReceiver(Received):
 
 RECEIVERS = {"http": OtlpReceiver, "grpc": GrpcOtlpReceiver}
 """By protocol, as the settings name it."""
+
+
+@contextmanager
+def tracer_to(receiver, protocol, service_name):
+    """A service of somebody else's, which sends each span to the receiver as it ends."""
+    provider = TracerProvider(resource=Resource({"service.name": service_name}), shutdown_on_exit=False)
+    exporter = span_exporter(receiver.endpoint, protocol, timeout_seconds=5)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    try:
+        yield provider.get_tracer(service_name)
+    finally:
+        provider.shutdown()

@@ -8,19 +8,15 @@ from contextlib import ExitStack, closing
 import msgspec
 import pytest
 from opentelemetry.propagate import extract, inject
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind, set_span_in_context
 
 from exporters.process import Exporter
 from tests.captured import ENGINE, hook_payloads
 from tests.exporting import Scrape, await_true
-from tests.otlp_receiver import RECEIVERS, attributes_on
+from tests.otlp_receiver import RECEIVERS, attributes_on, tracer_to
 from tierscope.domain.settings import EngineSettings, ExporterSettings, OtlpProtocol
 from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.registry import metrics
-from tierscope.telemetry.otlp import span_exporter
 
 ANY = "tcp://127.0.0.1:*"
 PARTS = ("l0", "l1", "l2", "external", "computed")
@@ -71,15 +67,7 @@ def exporter(opened, publisher, receiver, protocol):
 @pytest.fixture
 def tracer_of(opened, receiver, protocol):
     """A service of somebody else's, which sends its spans to the same receiver."""
-
-    def make(service_name):
-        provider = TracerProvider(resource=Resource({"service.name": service_name}), shutdown_on_exit=False)
-        exporter = span_exporter(receiver.endpoint, protocol, timeout_seconds=5)
-        provider.add_span_processor(SimpleSpanProcessor(exporter))
-        opened.callback(provider.shutdown)
-        return provider.get_tracer(service_name)
-
-    return make
+    return lambda service: opened.enter_context(tracer_to(receiver, protocol, service))
 
 
 def hook_records(arrival, trace):
@@ -91,17 +79,6 @@ def hook_records(arrival, trace):
         {"t": "loaded", "ts": arrival + 0.05, "rid": rid, "wait_s": 0.04},
         {"t": "first", "ts": arrival + 0.2, "rid": rid, "ttft_s": 0.2},
     ]
-
-
-def services(receiver):
-    """Name of the service of every span received."""
-    return {
-        span.span_id: attributes_on(resource.resource)["service.name"]
-        for request in receiver.requests
-        for resource in request.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    }
 
 
 def test_one_request_is_one_trace_from_the_caller_to_the_tiers(exporter, publisher, receiver, tracer_of):
@@ -123,8 +100,7 @@ def test_one_request_is_one_trace_from_the_caller_to_the_tiers(exporter, publish
         "kv.load": spans["kv.lookup"].span_id,
     }
     assert len({span.trace_id for span in spans.values()}) == 1
-    of_service = services(receiver)
-    assert {name: of_service[span.span_id] for name, span in spans.items()} == {
+    assert {name: receiver.services[span.span_id] for name, span in spans.items()} == {
         "answer a customer": "shop",
         "llm_request": "vllm",
         "kv.lookup": "tierscope-exporter",
