@@ -23,7 +23,10 @@ from tierscope.registry.types import Sample
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.serving import StoreServer, socket_path
 from tierscope.storage.store import Store
+from tierscope.telemetry.metric_pusher import MetricPusher
 from tierscope.telemetry.prometheus import MetricsServer
+
+SERVICE_NAME = "tierscope-collector"
 
 
 class _Worker(Protocol):
@@ -60,6 +63,7 @@ class Collector:
         self._started = ExitStack()
         self._store: Store | None = None
         self._metrics: MetricsServer | None = None
+        self._pusher: MetricPusher | None = None
         self._workers: tuple[_Worker, ...] = ()
 
     @property
@@ -97,6 +101,8 @@ class Collector:
             yield from worker.samples()
         if self._store is not None:
             yield Sample(metrics.STORE_BYTES, (), self._store.size_bytes())
+        if self._pusher is not None:
+            yield from self._pusher.samples()
 
     def close(self) -> None:
         """Commit what was received, end every thread, and leave one clean file. Closing twice is fine."""
@@ -107,6 +113,7 @@ class Collector:
         store = Store.open(settings.store_path, clock=self._clock)
         self._started.callback(store.close)
         self._store = store
+        self._push_metrics()
         server = StoreServer(store.reader(), self.socket_path)
         self._started.callback(server.close)
         for deployment in settings.deployments:
@@ -139,6 +146,19 @@ class Collector:
         self._started.callback(self._metrics.close)
         for worker in self._workers:
             worker.start()
+
+    def _push_metrics(self) -> None:
+        """Opened early to be closed after every thread, so that the last push has what they did last."""
+        settings = self._settings
+        self._pusher = MetricPusher(
+            self.samples,
+            settings.otlp_metrics_endpoint,
+            service_name=SERVICE_NAME,
+            protocol=settings.otlp_protocol,
+            interval_seconds=settings.otlp_interval_seconds,
+            clock=self._clock,
+        )
+        self._started.callback(self._pusher.close)
 
     def _receivers(
         self, store: Store, buffer: Buffer, complaints: Complaints, context: Context

@@ -179,6 +179,13 @@ class CollectorSettings:
     listen_port: int = documented(
         "Port of the collector's own /metrics; 0 lets the system choose.", default=0
     )
+    otlp_metrics_endpoint: str | None = documented(
+        "Address that takes the collector's own metrics over OTLP, as the exporter's; none: they are "
+        "scraped only.",
+        default=None,
+    )
+    otlp_protocol: OtlpProtocol = documented("How they travel.", default=OtlpProtocol.HTTP)
+    otlp_interval_seconds: float = documented("Pause between two pushes of them.", default=15.0)
     deployments: tuple[Deployment, ...] = documented("The endpoints to advise on.", default=())
 
 

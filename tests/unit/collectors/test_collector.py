@@ -9,9 +9,10 @@ import pytest
 from collectors.collector import Collector
 from tests.exporting import Scrape, await_true
 from tests.ledgers import START, Ledger, admission
+from tests.otlp_receiver import RECEIVERS, attributes_on
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import BadSettings, StoreUnusable
-from tierscope.domain.settings import CollectorSettings, FeedSource
+from tierscope.domain.settings import CollectorSettings, FeedSource, OtlpProtocol
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.registry import metrics
@@ -163,6 +164,34 @@ def test_the_page_tells_of_feeds_store_and_advice(tmp_path, publish):
     assert page.sums(metrics.ADVICE_STATUS, "endpoint", status="insufficient_evidence") == {"chat": 1}
     assert page.sums(metrics.ADVICE_AGE_SECONDS, "endpoint") == {"chat": 0}
     assert not any(page.sums(metrics.DROPPED_SAMPLES, "reason").values())
+
+
+@pytest.mark.parametrize("protocol", RECEIVERS)
+def test_its_last_push_has_what_was_stored_last(tmp_path, publish, protocol):
+    """Its own metrics over OTLP, for who does not scrape; nothing is stored after the last push."""
+    publisher = publish()
+    publisher.publish([admission("ab")])
+    with closing(RECEIVERS[protocol]()) as receiver:
+        chosen = settings(
+            tmp_path,
+            publisher,
+            otlp_metrics_endpoint=receiver.metrics_endpoint,
+            otlp_protocol=OtlpProtocol(protocol),
+            otlp_interval_seconds=3600,
+        )
+        with collecting(chosen) as collector:
+            await_true(lambda: received(collector) == {"node-1": 1}, "all is stored")
+
+        (push,) = receiver.pushes
+
+    pushed = {metric.name: metric for metric in push.resource_metrics[0].scope_metrics[0].metrics}
+    stored = {
+        attributes_on(point)["table"]: point.as_double
+        for point in pushed[metrics.STORED_ROWS.name].sum.data_points
+    }
+    assert stored["requests"] == 1
+    assert pushed[metrics.STORE_BYTES.name].gauge.data_points[0].as_double > 0
+    assert attributes_on(push.resource_metrics[0].resource)["service.name"] == "tierscope-collector"
 
 
 def test_an_absent_exporter_does_not_hold_up_the_others(tmp_path, publish):
