@@ -17,7 +17,6 @@ def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -
     from tierscope.advice.recommend import recommend
     from tierscope.cli.processes import StopRequest, announce
     from tierscope.cli.settings_file import load_settings
-    from tierscope.telemetry.prometheus import MetricsServer
 
     stop = StopRequest(lifeline=lifeline)
     settings = load_settings(config).collector
@@ -25,9 +24,7 @@ def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -
     with ExitStack() as opened:
         opened.callback(collector.close)
         collector.start()
-        metrics = MetricsServer(settings.listen_host, settings.listen_port, collector.samples)
-        opened.callback(metrics.close)
-        announce({"socket": str(collector.socket_path), "metrics_url": metrics.url}, as_json=as_json)
+        announce(collector.addresses, as_json=as_json)
         while not stop.wait(CHECK_SECONDS):
             if not collector.alive:
                 raise TierscopeError(
