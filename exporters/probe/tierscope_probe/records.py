@@ -15,8 +15,8 @@ from tierscope_probe.engine import EngineFacts
 
 Record = dict[str, object]
 
-Draft = tuple[Callable[..., Record], tuple[object, ...]]
-"""A record to be: one of the functions below, and its arguments."""
+Draft = tuple[Callable[..., "Record | list[Record]"], tuple[object, ...]]
+"""A record to be: one of the functions below, and its arguments. Another source may make several at once."""
 
 TRACE_HEADERS = ("traceparent", "tracestate")
 
@@ -101,9 +101,9 @@ def first_admit(
     hashes, salt, adapter, session, headers = identity
     record = admit(*args)  # type: ignore[arg-type]  # as the observer drafts them
     record["hashes"] = hashes
-    record["salt"] = _digest(salt)
+    record["salt"] = digest(salt)
     record["lora"] = getattr(adapter, "lora_name", None)
-    record["session"] = _digest(session)
+    record["session"] = digest(session)
     record["trace"] = _trace(headers)
     return record
 
@@ -157,11 +157,14 @@ def _tiers(split: Mapping[object, int] | None) -> dict[str, int] | None:
     return {str(getattr(tier, "value", tier)): tokens for tier, tokens in split.items()} if split else None
 
 
-def _digest(text: object) -> str | None:
-    """Return a name for a private text: equal texts get equal names, the text itself stays here."""
+def digest(text: object, key: bytes = b"") -> str | None:
+    """Return a name for a private text: equal texts get equal names, the text itself stays here.
+
+    Without the key, which may have up to 64 bytes, nobody can try texts until the name fits.
+    """
     if text is None:
         return None
-    return hashlib.blake2b(str(text).encode(), digest_size=16, person=b"tierscope").hexdigest()
+    return hashlib.blake2b(str(text).encode(), digest_size=16, key=key, person=b"tierscope").hexdigest()
 
 
 def _trace(headers: object) -> dict[str, str] | None:

@@ -40,7 +40,7 @@ class Sender:
         *,
         form: str,
         rank: int,
-        stats: Callable[[], Record],
+        stats: Callable[[], Record | list[Record]],
         errors: ErrorCount,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -162,7 +162,11 @@ class Sender:
             batch.append(self._greeting)
             self._greeted = True
         try:
-            batch += [build(*values) for build, values in drafts]
+            for build, values in drafts:
+                made = build(*values)
+                batch += made if isinstance(made, list) else [made]
+            if not batch:
+                return
             payload = self._encode(batch)
         except Exception:
             # Hashes of a batch that never left must not become anchors.
