@@ -105,7 +105,7 @@ def untraced(vllm, tmp_path_factory):
 
 
 def test_one_request_is_one_trace(traced):
-    """Caller, engine and tiers in one tree; tokens sum to the prompt and agree with engine and API."""
+    """Caller, engine and tiers in one tree; tokens sum to the prompt, as engine and API have it. UD-56."""
     trace_id, answer = traced.call("one")
 
     spans = traced.trace(trace_id, 3)

@@ -82,7 +82,7 @@ def hook_records(arrival, trace):
 
 
 def test_one_request_is_one_trace_from_the_caller_to_the_tiers(exporter, publisher, receiver, tracer_of):
-    """The engine's span and ours are the caller's children; the load is ours; the tokens sum up."""
+    """The engine's span and ours are the caller's children; the load is ours; tokens sum up. UD-56."""
     with tracer_of("shop").start_as_current_span("answer a customer", kind=SpanKind.CLIENT) as caller:
         headers: dict[str, str] = {}
         inject(headers, set_span_in_context(caller))
