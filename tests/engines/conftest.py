@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engines.environment import Environment, vllm_environment
+from tests.engines.lmcache_environment import LMCacheEnvironment, lmcache_environment
 
 
 def pytest_collection_modifyitems(items):
@@ -18,3 +19,9 @@ def pytest_collection_modifyitems(items):
 def vllm() -> Environment:
     """An environment with vLLM and the checkout's probe, and the tiny model."""
     return vllm_environment()
+
+
+@pytest.fixture(scope="session")
+def lmcache() -> LMCacheEnvironment:
+    """An environment with LMCache and the checkout's probe."""
+    return lmcache_environment()

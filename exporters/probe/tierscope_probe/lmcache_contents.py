@@ -5,8 +5,8 @@ LMCache reports every departure by one and the same event. What tells them apart
 - `after_read`: a chunk loaded from L2 for one read is dropped by the end of that read. The L1 manager
   publishes the read's end and the departure in one critical section, so the departure is the next one of
   that manager (`tag`).
-- `capacity`: the eviction loop deletes keys, then publishes its triggered tick. So the last departure
-  before such a tick is its own.
+- `capacity`: the eviction loop deletes keys, and at once publishes its triggered tick. So the last departure
+  right before such a tick is its own.
 - else somebody asked for it: `clear` when nothing is left in that manager, `delete` otherwise.
 
 A departure waits for the next tick, at most a few seconds, and what arrives or leaves after it waits behind
@@ -24,6 +24,8 @@ from tierscope_probe.records import Record
 
 HELD_SECONDS = 5.0
 """The eviction loop ticks each second."""
+EVICTION_SECONDS = 0.25
+"""Between an eviction and its tick, within one round of that loop; about a millisecond where it was seen."""
 MOST_CHUNKS = 4_000_000
 
 
@@ -80,11 +82,11 @@ class L1Contents:
         self._held.append(_Held(at, records, "delete" if left else "clear"))
         return []
 
-    def ticked(self, triggered: bool) -> list[Record]:
-        """The eviction loop went round once, and evicted if `triggered`."""
-        guesses = [held for held in self._held if held.guess is not None]
-        if triggered and guesses:
-            guesses[-1].guess = "capacity"
+    def ticked(self, at: float, triggered: bool) -> list[Record]:
+        """The eviction loop went round once; `triggered`: it evicted, if it found anything to evict."""
+        newest = next((held for held in reversed(self._held) if held.guess is not None), None)
+        if triggered and newest is not None and at - newest.at <= EVICTION_SECONDS:
+            newest.guess = "capacity"
         return self._release()
 
     def overdue(self, now: float, patience_seconds: float = HELD_SECONDS) -> list[Record]:

@@ -156,7 +156,7 @@ class Translator:
         return self._l1.left(event.timestamp, said["l1_tag"], said["keys"], said["meta"])
 
     def _l1_ticked(self, event: BusEvent) -> list[Record]:
-        return self._l1.ticked(event.metadata["triggered"])
+        return self._l1.ticked(event.timestamp, event.metadata["triggered"])
 
     def _l1_full(self, event: BusEvent) -> list[Record]:
         during, keys = event.metadata["during"], event.metadata["keys"]

@@ -31,7 +31,7 @@ class Desk:
         self.contents.read_ended(tag, keys(*chunks))
 
     def tick(self, triggered: bool) -> None:
-        self.records += self.contents.ticked(triggered)
+        self.records += self.contents.ticked(self.now + 0.001, triggered)
 
     def _take(self, take, *chunks: str, then: tuple = (), tag: str = TAG, **which: object) -> None:
         self.now += 1
@@ -103,6 +103,15 @@ def test_an_eviction_that_found_nothing_explains_nothing_before_it(desk):
     """The loop reports its empty round too."""
     desk.leave("a")
     desk.leave()
+    desk.tick(triggered=True)
+
+    assert desk.departures == [("delete", ["a"])]
+
+
+def test_a_round_that_deleted_nothing_explains_no_older_departure(desk):
+    """A policy that never evicts ticks all the same."""
+    desk.leave("a")
+    desk.now += 0.5
     desk.tick(triggered=True)
 
     assert desk.departures == [("delete", ["a"])]
