@@ -8,12 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+T = TypeVar("T")
+
 PATIENCE_SECONDS = 180.0
+STORED_BYTES = 3 * 1024 * 1024
+"""More than an empty store has, less than one of the whole demo: a collector killed now is in the middle."""
 TOKENS = ("prompt", "l0", "l1", "l2", "external", "computed")
 
 
@@ -43,14 +48,26 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
             continue
 
 
-def wait_for_process(pid: int, command: str) -> int:
+def wait_for(found: Callable[[], T | None], what: str) -> T:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
-        for child, line in descendants(pid):
-            if f"tierscope.cli {command} " in line:
-                return child
-        time.sleep(0.1)
-    pytest.fail(f"no process runs tierscope {command}")
+        if (answer := found()) is not None:
+            return answer
+        time.sleep(0.05)
+    pytest.fail(f"waited in vain for {what}")
+
+
+def process_of(pid: int, command: str) -> tuple[int, Path] | None:
+    """A descendant that runs a tierscope command, and the folder of its settings."""
+    for child, line in descendants(pid):
+        words = line.split()
+        if "tierscope.cli" in words and command in words:
+            return child, Path(words[words.index("--config") + 1]).parent
+    return None
+
+
+def stored_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("demo.duckdb*") if path.is_file())
 
 
 def assert_conserved(document: dict[str, object]) -> None:
@@ -75,8 +92,8 @@ def test_three_sums_agree_to_the_token_and_there_is_advice():
 def test_a_collector_killed_in_the_middle_loses_nothing():
     """After kill -9 it resumes behind its last committed batch; the sums are equal again."""
     demo = start_demo("--duration", "20")
-    collector = wait_for_process(demo.pid, "collect")
-    time.sleep(6)  # somewhere in the middle; where exactly must not matter
+    collector, folder = wait_for(lambda: process_of(demo.pid, "collect"), "a collector")
+    wait_for(lambda: stored_bytes(folder) > STORED_BYTES or None, "the store to hold a part of the traffic")
 
     os.kill(collector, signal.SIGKILL)
     document = document_of(demo)
@@ -87,7 +104,7 @@ def test_a_collector_killed_in_the_middle_loses_nothing():
 def test_an_interrupt_leaves_no_process():
     """Ctrl-C ends the demo and everything it started."""
     demo = start_demo("--duration", "60")
-    wait_for_process(demo.pid, "collect")
+    wait_for(lambda: process_of(demo.pid, "collect"), "a collector")
     started = [pid for pid, _ in descendants(demo.pid)]
 
     demo.send_signal(signal.SIGINT)
