@@ -54,6 +54,7 @@ def admission(
     model: str = "model",
     block_tokens: int = BLOCK_TOKENS,
     session: int | None = None,
+    chunk_tokens: int | None = 256,
 ) -> RequestRecord:
     """One admission whose prompt is `path`, one block a step, and five tokens more."""
     tokens = split_of(len(path) * block_tokens + 5, *shares)
@@ -68,7 +69,7 @@ def admission(
         block_hashes=chain_of(path),
         arrived_unix_seconds=at - 0.25,
         admitted_unix_seconds=at,
-        chunk_tokens=256,
+        chunk_tokens=chunk_tokens,
         external_reason=ExternalReason.NOT_REPORTED if tokens.external else None,
         queue_seconds=0.25,
         ttft_seconds=None if status is RequestStatus.ABORTED else 0.5,

@@ -52,23 +52,22 @@ def read_window(
     """Return the endpoint's served first admissions of the span, oldest first.
 
     A window has one block size: where it changed within the span, only requests of the size (and chunk
-    size) in force at its end are in it. Without any request both sizes are unknown: 0 and None.
+    size) in force at its end are in it. A size that was not said fits any. Without any request both
+    sizes are unknown: 0 and None.
     """
     table = cursor.execute(_HOURS, span_values(namespace, endpoint, span)).to_arrow_table()
     wanted = np.flatnonzero(_array(table, "wanted"))
     order = np.lexsort((_array(table, "id")[wanted], _array(table, "admitted_unix_seconds")[wanted]))
-    wanted = _of_one_size(table, wanted[order])
+    wanted, block_tokens, chunk_tokens = _of_one_size(table, wanted[order])
     offsets, hashes = assembled(_delta_rows(table), wanted)
     chosen = table.select(_PLAIN).take(pa.array(wanted))
     engines, engine = _engines(chosen, namespace, endpoint)
-    block_tokens = _array(chosen, "block_tokens")
-    chunk_tokens = _array(chosen, "chunk_tokens")
     return RequestWindow(
         span=span,
         engines=engines,
         engine=engine,
-        block_tokens=int(block_tokens[-1]) if len(wanted) else 0,
-        chunk_tokens=int(chunk_tokens[-1]) if len(wanted) and not np.isnan(chunk_tokens[-1]) else None,
+        block_tokens=block_tokens,
+        chunk_tokens=chunk_tokens,
         at_unix_seconds=_array(chosen, "admitted_unix_seconds"),
         session=_array(chosen, "session"),
         prompt=_array(chosen, "prompt_tokens"),
@@ -88,7 +87,6 @@ def read_window(
 _PLAIN = [
     "admitted_unix_seconds", "replica", "rank", "session", "prompt_tokens", "l0_tokens", "l1_tokens",
     "l2_tokens", "external_tokens", "computed_tokens", "queue_seconds", "load_seconds", "ttft_seconds",
-    "block_tokens", "chunk_tokens",
 ]  # fmt: skip
 
 
@@ -98,13 +96,24 @@ def _array(table: pa.Table, name: str) -> NDArray[Any]:
     return array
 
 
-def _of_one_size(table: pa.Table, wanted: Int64Array) -> Int64Array:
+def _of_one_size(table: pa.Table, wanted: Int64Array) -> tuple[Int64Array, int, int | None]:
+    """Which of the wanted rows share the sizes in force at their end, and these sizes.
+
+    A prompt shorter than a block has no blocks, whatever size was written down for it; and the chunk
+    size of an engine's first requests may not be known yet.
+    """
     if not len(wanted):
-        return wanted
-    sizes = np.stack([_array(table, name)[wanted].astype(float) for name in ("block_tokens", "chunk_tokens")])
-    same = np.nan_to_num(sizes) == np.nan_to_num(sizes[:, -1:])
-    chosen: Int64Array = wanted[same.all(axis=0)]
-    return chosen
+        return wanted, 0, None
+    blocks, prompt, sizes = (
+        _array(table, name)[wanted] for name in ("blocks", "prompt_tokens", "block_tokens")
+    )
+    block_tokens = sizes[blocks > 0][-1] if blocks.any() else sizes[-1]
+    fits = (sizes == block_tokens) | ((blocks == 0) & (prompt < block_tokens))
+    wanted, chunks = wanted[fits], _array(table, "chunk_tokens")[wanted[fits]].astype(float)
+    said = chunks[~np.isnan(chunks)]
+    if not len(said):
+        return wanted, int(block_tokens), None
+    return wanted[np.isnan(chunks) | (chunks == said[-1])], int(block_tokens), int(said[-1])
 
 
 def _delta_rows(table: pa.Table) -> DeltaRows:

@@ -109,6 +109,44 @@ def test_a_changed_block_size_starts_a_new_window(store):
     assert (found.requests, found.block_tokens, found.accesses) == (1, 32, 2)
 
 
+@pytest.mark.parametrize("said", [[None, 256, 256], [256, None, 256], [256, 256, None]])
+def test_a_chunk_size_not_said_fits_any(store, said):
+    """Requests that came before their cache server was read are part of the window."""
+    requests = [
+        admission("abc", name=f"{n}", at=START + n, chunk_tokens=chunk) for n, chunk in enumerate(said)
+    ]
+    store.append(batch(0, *requests))
+
+    found = window(store)
+
+    assert (found.requests, found.chunk_tokens, found.accesses) == (3, 256, 9)
+
+
+def test_a_changed_chunk_size_starts_a_new_window(store):
+    """Of two chunk sizes the later one counts; requests of unknown size stay."""
+    sizes = [None, 128, 256]
+    requests = [
+        admission("abc", name=f"{n}", at=START + n, chunk_tokens=chunk) for n, chunk in enumerate(sizes)
+    ]
+    store.append(batch(0, *requests))
+
+    found = window(store)
+
+    assert (found.requests, found.chunk_tokens) == (2, 256)
+    assert found.at_unix_seconds.tolist() == [START, START + 2]
+
+
+def test_a_prompt_shorter_than_a_block_says_nothing_of_the_size(store):
+    """The last request has no block, and so no say: the others stay, and so does it."""
+    requests = [admission("abc", name=f"{n}", at=START + n, block_tokens=32) for n in range(3)]
+    short = admission("", name="short", at=START + 9, block_tokens=16)
+    store.append(batch(0, *requests, short))
+
+    found = window(store)
+
+    assert (found.requests, found.block_tokens, found.accesses) == (4, 32, 9)
+
+
 def test_a_row_whose_parent_is_gone_is_named(store):
     """A chain that cannot be put together is an error, never a wrong chain."""
     store.append(batch(0, admission("ab", name="1"), admission("abc", name="2", at=START + 1)))
