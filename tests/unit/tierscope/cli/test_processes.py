@@ -19,6 +19,12 @@ from tierscope.domain.errors import TierscopeError
 PATIENCE_SECONDS = 30.0
 
 
+@pytest.fixture(autouse=True)
+def importable(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let children import this checkout: a script's own folder is first on its path, not ours."""
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+
+
 def until(condition: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
