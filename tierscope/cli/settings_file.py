@@ -128,6 +128,9 @@ def _read_yaml(path: Path) -> object:
         raise BadSettings([_unreadable(path, f"the file cannot be read: {reason}")]) from error
     except yaml.YAMLError as error:
         raise BadSettings([_bad_yaml(path, error)]) from error
+    except (ValueError, RecursionError) as error:  # a date that is none; brackets without end
+        what = f"a value of the file cannot be read: {error}"
+        raise BadSettings([TierscopeError(what, where=str(path), fix="correct that value")]) from error
     document = {} if document is None else document
     if isinstance(document, Mapping):
         return document

@@ -113,8 +113,10 @@ exporter:
         ("- a", "", "the file holds list, not fields with values"),
         ("api: {listen_port: 1}\napi: {}", "line 2", "the file is not valid YAML: 'api' is written twice"),
         ("api: [", "line 1", "the file is not valid YAML"),
+        ("api: 2024-13-45", "", "a value of the file cannot be read: month must be in 1..12"),
+        ("api: " + 5000 * "[", "", "a value of the file cannot be read: maximum recursion depth"),
     ],
-    ids=["list", "twice", "broken"],
+    ids=["list", "twice", "broken", "no date", "too deep"],
 )
 def test_a_file_that_is_no_mapping_is_refused(write, text, where, what):
     """Lists, doubled keys and broken YAML are each one clear problem with a line where there is one."""
