@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from exporters.vllm.residency import Residency
 from tierscope.domain.identity import EngineId
+from tierscope.registry.types import Sample
 
 
 @dataclass(slots=True)
@@ -30,3 +32,9 @@ class Engines:
     def facts(self, engine: EngineId) -> EngineFacts:
         """Return the facts of an engine, empty ones for one that is new."""
         return self._facts.setdefault(engine, EngineFacts())
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what the engines' residencies count."""
+        for facts in list(self._facts.values()):
+            if facts.residency is not None:
+                yield from facts.residency.samples()

@@ -8,7 +8,8 @@ or counted as garbage.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from tierscope.domain.errors import BadInput
@@ -54,13 +55,16 @@ class SeriesCache:
 class Exposition:
     """One page: series and values in page order (equal lengths), and what could not be read.
 
-    `garbage` names the first unreadable line; `garbage_lines` counts them all.
+    `garbage` names the first unreadable line; `garbage_lines` counts them all. So does `repeat` for lines
+    of a series that the page had before.
     """
 
     series: list[Series]
     values: list[float]
     garbage_lines: int = 0
     garbage: BadInput | None = None
+    repeated_lines: int = 0
+    repeat: BadInput | None = None
     _by_name: dict[str, dict[Series, float]] | None = None
 
     def named(self, name: str) -> Mapping[Series, float]:
@@ -68,11 +72,19 @@ class Exposition:
 
         A series that a page repeats counts once, with its last value.
         """
+        return self._index().get(name, {})
+
+    @property
+    def names(self) -> Set[str]:
+        """Every name on the page."""
+        return self._index().keys()
+
+    def _index(self) -> dict[str, dict[Series, float]]:
         if self._by_name is None:
             self._by_name = {}
             for series, value in zip(self.series, self.values, strict=True):
                 self._by_name.setdefault(series.name, {})[series] = value
-        return self._by_name.get(name, {})
+        return self._by_name
 
     def total(self, name: str) -> float | None:
         """Return the sum of one name over all its labels, None where the page has none."""
@@ -116,7 +128,9 @@ def parse_exposition(page: bytes | str, *, where: str, cache: SeriesCache | None
         all_series.append(series)
         values.append(value)
     error = _first_garbage(garbage[0], lines, where) if garbage else None
-    return Exposition(all_series, values, len(garbage), error)
+    repeated = len(all_series) - len(set(all_series))
+    repeat = _first_repeat(all_series, where) if repeated else None
+    return Exposition(all_series, values, len(garbage), error, repeated, repeat)
 
 
 def _read_carefully(line: str, cache: SeriesCache) -> tuple[Series, str] | None:
@@ -138,4 +152,13 @@ def _first_garbage(line: str, lines: list[str], where: str) -> BadInput:
         f"line {lines.index(line) + 1} of a metrics page cannot be read: {shown!r}",
         where=where,
         fix="check that the address serves Prometheus text; the rest of the page was used",
+    )
+
+
+def _first_repeat(all_series: list[Series], where: str) -> BadInput:
+    series, times = Counter(all_series).most_common(1)[0]
+    return BadInput(
+        f"a metrics page tells {series.name}{dict(series.labels)} {times} times; its last value was used",
+        where=where,
+        fix="two things behind this address share one set of labels, so their numbers cannot be told apart",
     )

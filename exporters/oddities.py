@@ -1,4 +1,8 @@
-"""Input that a reader could not place: what it was, how often, and one example to show a person."""
+"""What a person should know of a source's input: what could not be placed, and what is known to lie.
+
+An oddity is counted, with one example to show. A finding is a state: it holds until its source is read
+again without it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ from dataclasses import dataclass
 
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.identity import SourceId
-from tierscope.registry.metrics import UNKNOWN_INPUT
+from tierscope.domain.severity import Severity
+from tierscope.registry.metrics import FINDING, UNKNOWN_INPUT
 from tierscope.registry.types import Sample
 
 MOST_KINDS = 32
@@ -28,6 +33,18 @@ class Oddity:
     what: str
     error: TierscopeError
     count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a source as of its latest reading: which number is suspect, what is used instead.
+
+    `kind` is a short name, the same for every case of one kind; `error` explains this case to a person.
+    """
+
+    kind: str
+    severity: Severity
+    error: TierscopeError
 
 
 class Repeats:
@@ -55,6 +72,8 @@ class Repeats:
 class Oddities:
     """Counts oddities by source and kind, and tells each kind once, then at most once a minute.
 
+    Findings are kept as of the latest reading of their source, and told when they are new.
+
     `tell` takes a message and its arguments like a logger's `warning`.
     """
 
@@ -62,6 +81,7 @@ class Oddities:
         self._tell = tell
         self._repeats = Repeats(monotonic)
         self._counts: dict[SourceId, dict[str, int]] = {}
+        self._findings: dict[SourceId, dict[str, Severity]] = {}
         self._lock = threading.Lock()
 
     def note(self, source: SourceId, oddities: Iterable[Oddity]) -> None:
@@ -76,10 +96,23 @@ class Oddities:
             if due:
                 self._tell("%s: %s, %d so far: %s", source, oddity.what, total, oddity.error.one_line())
 
+    def hold(self, source: SourceId, findings: Iterable[Finding]) -> None:
+        """Take what is wrong with a source now, in place of what was wrong with it before."""
+        found = {finding.kind: finding for finding in findings}
+        with self._lock:
+            known = self._findings.get(source, {})
+            self._findings[source] = {kind: finding.severity for kind, finding in found.items()}
+        for kind in found.keys() - known.keys():
+            self._tell("%s: %s", source, found[kind].error.one_line())
+
     def samples(self) -> Iterator[Sample]:
-        """Yield the counts."""
+        """Yield the counts, and 1 for each finding."""
         with self._lock:
             counts = [(source, dict(kinds)) for source, kinds in self._counts.items()]
+            findings = [(source, dict(kinds)) for source, kinds in self._findings.items()]
+        for source, found in findings:
+            for kind, severity in found.items():
+                yield Sample(FINDING, (str(source), kind, severity), 1)
         for source, kinds in counts:
             for what, count in kinds.items():
                 yield Sample(UNKNOWN_INPUT, (str(source), what), count)

@@ -11,7 +11,7 @@ from typing import Protocol
 from exporters.fetch import Fetcher
 from exporters.health import Health, Units
 from exporters.ledger import Ledger
-from exporters.oddities import Oddities, Oddity
+from exporters.oddities import Finding, Oddities, Oddity
 from tierscope.domain.errors import SourceUnreadable, TierscopeError
 from tierscope.domain.events import LedgerEntry
 from tierscope.domain.identity import SourceId
@@ -25,6 +25,7 @@ class PageReading:
 
     entries: list[LedgerEntry] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     units: Units = field(default_factory=lambda: Units(received=1))
     restarted: bool = False
 
@@ -115,6 +116,7 @@ class PagePoller:
             if reading.restarted:
                 self._health.restarted(self._desk.clock())
             self._health.take(reading.units)
+            self._desk.oddities.hold(source, reading.findings)
             self._desk.post(source, reading.entries, reading.oddities)
             self._health.succeeded(self._desk.monotonic() - started)
 

@@ -38,8 +38,8 @@ class StreamReading:
 class StreamMeaning(Protocol):
     """What the messages of one stream mean."""
 
-    def message(self, payload: bytes) -> StreamReading:
-        """Read one message; raises `BadInput` when nothing of it can be read."""
+    def message(self, payload: bytes, sequence: int) -> StreamReading:
+        """Read one message and its number; raises `BadInput` when nothing of it can be read."""
 
     def lost(self) -> None:
         """Messages were lost for good."""
@@ -93,7 +93,7 @@ class Stream:
 
     def _read_message(self, sequence: int, payload: bytes) -> StreamReading:
         try:
-            reading = self.meaning.message(payload)
+            reading = self.meaning.message(payload, sequence)
         except BadInput as error:
             self.health.take(Units(undecodable=1), sequence=sequence)
             return StreamReading(oddities=[Oddity("undecodable message", error)])

@@ -24,7 +24,10 @@ MOST_WAITING = 64
 
 @dataclass(frozen=True, slots=True)
 class EngineGrowth:
-    """What an engine's counters grew by. `queries` and `hits` are lookups in L0; None where not counted."""
+    """What an engine's counters grew by. `queries` and `hits` are lookups in L0; None where not counted.
+
+    Where the engine's own counters of lookups lie, the prompts that reached their first token stand in.
+    """
 
     tokens: TokenSplit
     queries: int | None
@@ -64,10 +67,12 @@ class EngineCounters:
         if growth.restarted:
             self._waiting.clear()
         self._waiting.append(_by_origin(growth.by, _Kind.FOUND))
+        tokens = self._split(_by_origin(growth.by, _Kind.SERVED), reading.vague)
+        instead = reading.lookups_lie and tokens.prompt
         return EngineGrowth(
-            tokens=self._split(_by_origin(growth.by, _Kind.SERVED), reading.vague),
-            queries=growth.by.get((_Kind.LOOKUPS, "queries")),
-            hits=growth.by.get((_Kind.LOOKUPS, "hits")),
+            tokens=tokens,
+            queries=tokens.prompt if instead else growth.by.get((_Kind.LOOKUPS, "queries")),
+            hits=tokens.l0 if instead else growth.by.get((_Kind.LOOKUPS, "hits")),
             restarted=growth.restarted,
         )
 

@@ -19,10 +19,10 @@ class EventStream:
     rank: int
     where: str
 
-    def message(self, payload: bytes) -> StreamReading:
+    def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one batch; raises `BadInput`."""
         batch = decode_events(payload, where=self.where)
-        events, oddities = self.residency.apply(batch)
+        events, oddities = self.residency.apply(batch, sequence)
         reading = StreamReading([*events], [*batch.oddities, *oddities])
         if batch.rank is not None and batch.rank != self.rank:
             reading.oddities.append(self._other_rank(batch.rank))

@@ -30,6 +30,7 @@ class _StoredMap(msgspec.Struct, tag="BlockStored", tag_field="type", gc=False):
     block_size: Count = 0
     medium: str | None = None
     group_idx: int | None = None
+    kv_cache_spec_kind: str | None = None
 
 
 class _RemovedMap(msgspec.Struct, tag="BlockRemoved", tag_field="type", gc=False):
@@ -52,6 +53,7 @@ class _StoredArray(msgspec.Struct, tag="BlockStored", array_like=True, gc=False)
     lora_name: msgspec.Raw = _NIL
     extra_keys: msgspec.Raw = _NIL
     group_idx: int | None = None
+    kv_cache_spec_kind: str | None = None
 
 
 class _RemovedArray(msgspec.Struct, tag="BlockRemoved", array_like=True, gc=False):
@@ -96,13 +98,17 @@ def tier_of_medium(medium: str | None) -> Tier | None:
 
 
 class BlocksStored(msgspec.Struct, frozen=True, gc=False):
-    """Blocks that one medium now holds (once more). `parent_hash` is the block before the first."""
+    """Blocks that one medium now holds (once more). `parent_hash` is the block before the first.
+
+    `kind` is the engine's name of the attention that the blocks serve; None where it does not say.
+    """
 
     medium: str | None
     group: int
     block_hashes: tuple[int, ...]
     parent_hash: int | None
     block_tokens: int
+    kind: str | None = None
 
 
 class BlocksRemoved(msgspec.Struct, frozen=True, gc=False):
@@ -167,6 +173,7 @@ def _change(event: _Event) -> BlockChange:
             block_hashes=_hashes(event.block_hashes),
             parent_hash=None if event.parent_block_hash is None else _hash(event.parent_block_hash),
             block_tokens=event.block_size,
+            kind=event.kv_cache_spec_kind,
         )
     if isinstance(event, _RemovedMap | _RemovedArray):
         return BlocksRemoved(event.medium, event.group_idx or 0, _hashes(event.block_hashes))

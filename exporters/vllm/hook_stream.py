@@ -17,7 +17,7 @@ class HookStream:
     where: str
     stale: bool = False
 
-    def message(self, payload: bytes) -> StreamReading:
+    def message(self, payload: bytes, sequence: int) -> StreamReading:  # noqa: ARG002  records name themselves
         """Read one list of records; raises `BadInput`."""
         batch = decode_records(payload, where=self.where)
         outcome = self.admissions.apply(batch.records)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from exporters.engines import Engines
 from exporters.exposition import SeriesCache, parse_exposition
 from exporters.fetch import Fetcher
+from exporters.health import Units
 from exporters.oddities import Oddity
 from exporters.pages import PageReading
 from exporters.vllm.counters import EngineCounters, EngineGrowth
-from exporters.vllm.parse import PROMPT, CacheConfig, EngineKey, EnginePage, PromptCounters, parse_engine_page
+from exporters.vllm.parse import CacheConfig, EnginePage, PromptCounters, parse_engine_page
+from exporters.vllm.readings import EngineKey
 from tierscope.domain.errors import BadInput, SourceUnreadable
 from tierscope.domain.events import EngineTokens, TierActivity, TierSample
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
@@ -30,7 +32,6 @@ class EnginePageSource:
     known: Sequence[EngineId]
     engines: Engines
     began_unix_seconds: float
-    units: int = 1
     _cache: SeriesCache = field(default_factory=SeriesCache)
     _counters: dict[EngineKey, EngineCounters] = field(default_factory=dict)
     _read_at: float | None = None
@@ -40,17 +41,22 @@ class EnginePageSource:
         """The page, by the first of its engines."""
         return SourceId(SourceKind.VLLM_METRICS, str(self.known[0]))
 
+    @property
+    def units(self) -> int:
+        """The engines that should be on the page."""
+        return len(self.known)
+
     def read(self, fetcher: Fetcher, at_unix_seconds: float) -> PageReading:
         """Ask once; raises `SourceUnreadable`, also for a page that is no engine's."""
         exposition = parse_exposition(fetcher.get(self.url), where=self.url, cache=self._cache)
         page = parse_engine_page(exposition, where=self.url)
         if not page.counters:
             raise SourceUnreadable(
-                f"the page has no {PROMPT}",
+                "the page has no counters of a vLLM engine",
                 where=self.url,
-                fix="check that this is a vLLM engine's page, of release 0.10 or later",
+                fix="check that this is a vLLM engine's page, of release 0.8 or later",
             )
-        reading = PageReading(oddities=list(page.oddities))
+        reading = PageReading(oddities=list(page.oddities), findings=list(page.findings))
         later = self._read_at is not None
         since, self._read_at = self._read_at or self.began_unix_seconds, at_unix_seconds
         labels = {counters.engine_label for counters in page.counters}
@@ -66,7 +72,14 @@ class EnginePageSource:
                 reading.restarted |= growth.restarted
                 reading.entries += _entries(engine, counters.model, growth, since, at_unix_seconds)
         reading.entries += self._samples(page, labels, at_unix_seconds)
+        reading.units = self._units(labels)
         return reading
+
+    def _units(self, labels: set[str]) -> Units:
+        """How many of the engines that should be on the page are."""
+        here = sum(self._engine(label, labels) in self.known for label in labels)
+        here = min(here, len(self.known))
+        return Units(received=here, missing=len(self.known) - here)
 
     def _grow(self, counters: PromptCounters, *, later: bool) -> EngineGrowth | None:
         """The growth of one engine's counters; `later` when the page was read before without them."""
@@ -91,27 +104,32 @@ class EnginePageSource:
         return EngineId(first.namespace, first.endpoint, first.replica, int(label))
 
     def _samples(self, page: EnginePage, labels: set[str], at_unix_seconds: float) -> Iterator[TierSample]:
+        usage = {counters.engine_label: counters.usage_ratio for counters in page.counters}
         for config in page.configs:
             engine = self._engine(config.engine_label, labels)
             if engine is not None:
-                yield from self._samples_of(engine, config, at_unix_seconds)
+                pinned = _pinned_blocks(usage.get(config.engine_label), config.blocks)
+                yield from self._samples_of(engine, config, pinned, at_unix_seconds)
 
     def _samples_of(
-        self, engine: EngineId, config: CacheConfig, at_unix_seconds: float
+        self, engine: EngineId, config: CacheConfig, pinned_blocks: int | None, at_unix_seconds: float
     ) -> Iterator[TierSample]:
         facts = self.engines.facts(engine)
         facts.block_tokens = facts.block_tokens or config.block_tokens
         for tier in Tier:
-            resident = facts.residency.resident(tier) if facts.residency is not None else None
+            held = facts.residency.held(tier) if facts.residency is not None else None
             capacity = config.blocks if tier is Tier.L0 else None
-            if capacity is not None or resident is not None:
+            if capacity is not None or held is not None:
                 yield TierSample(
                     tier=tier,
                     holder=str(engine),
                     at_unix_seconds=at_unix_seconds,
                     capacity_blocks=capacity,
-                    used_blocks=resident,
+                    used_blocks=None if held is None else held.distinct,
                     block_tokens=config.block_tokens,
+                    pinned_blocks=pinned_blocks if tier is Tier.L0 else None,
+                    duplicate_blocks=None if held is None else held.duplicates,
+                    orphan_blocks=None if held is None else held.orphans,
                 )
 
     def _stranger(self, label: str) -> Oddity:
@@ -136,3 +154,8 @@ def _entries(
             lookup_hit_tokens=growth.hits,
             lookup_miss_tokens=max(0, growth.queries - growth.hits),
         )
+
+
+def _pinned_blocks(usage_ratio: float | None, blocks: int | None) -> int | None:
+    """Blocks that running requests use; the engine tells their share of all that a prefix can live in."""
+    return None if usage_ratio is None or blocks is None else round(min(usage_ratio, 1.0) * blocks)

@@ -8,26 +8,17 @@ belongs to (see `exporters.vllm.counters`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from exporters.exposition import Exposition, Series
-from exporters.oddities import Oddity
+from exporters.exposition import Exposition
+from exporters.oddities import Finding, Oddity
+from exporters.vllm import names
+from exporters.vllm.readings import EngineReading, read_engines
+from exporters.vllm.suspicion import Verdict, judge
 from tierscope.domain.errors import BadInput
+from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Origin
-
-PROMPT = "vllm:prompt_tokens_total"
-BY_SOURCE = "vllm:prompt_tokens_by_source_total"
-"""Split of the prompt tokens that reached their first token; since 0.16."""
-CACHED_BY_SOURCE = "vllm:prompt_tokens_cached_by_source_total"
-"""Tier of the hit tokens, at admission; since 0.32."""
-HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total")
-QUERIES = ("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total")
-EXTERNAL_HITS = ("vllm:external_prefix_cache_hits_total",)
-CREATED = "vllm:prompt_tokens_created"
-PROCESS_START = "process_start_time_seconds"
-"""Both are absent where several API servers share one page."""
-CACHE_CONFIG = "vllm:cache_config_info"
 
 ORIGIN_OF_SOURCE = {
     "local_compute": Origin.COMPUTED,
@@ -42,17 +33,17 @@ ORIGIN_OF_CACHED_SOURCE = {
     "external_unspecified": Origin.EXTERNAL,
 }
 
-EngineKey = tuple[str, str]
-"""The model's name and the engine label of a series."""
+UNKNOWN_GENERATION = "unknown_metric_generation"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptCounters:
     """Cumulative prompt tokens of one model on one engine, since its process began.
 
-    `at_first_token` partitions the prompts. Its part `vague` is known to hold tokens of other
-    origins too: `at_admission` counts those, though some of them may belong to requests that have not
-    reached their first token or never will. `queries` and `hits` are lookups in L0, at admission.
+    `at_first_token` partitions the prompts; it is empty where the page's parts cannot be trusted. Its part
+    `vague` is known to hold tokens of other origins too: `at_admission` counts those, though some of them
+    may belong to requests that have not reached their first token or never will. `queries` and `hits` are
+    lookups in L0, at admission; None where they are absent or, with `lookups_lie`, not to be used.
     `created_unix_seconds` changes when the counters begin anew; None where the page does not say.
     """
 
@@ -63,7 +54,9 @@ class PromptCounters:
     at_admission: Mapping[Origin, int]
     queries: int | None = None
     hits: int | None = None
+    lookups_lie: bool = False
     created_unix_seconds: float | None = None
+    usage_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +70,12 @@ class CacheConfig:
 
 @dataclass(frozen=True, slots=True)
 class EnginePage:
-    """What one page says: counters and cache sizes by engine, and what on it could not be placed."""
+    """What one page says: counters and cache sizes by engine, what could not be placed, and what lies."""
 
     counters: tuple[PromptCounters, ...]
     configs: tuple[CacheConfig, ...]
     oddities: tuple[Oddity, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def parse_engine_page(page: Exposition, *, where: str) -> EnginePage:
@@ -89,80 +83,87 @@ def parse_engine_page(page: Exposition, *, where: str) -> EnginePage:
 
     `where` is the page's address, for messages. A page that is no engine's has no counters.
     """
-    oddities: list[Oddity] = []
+    oddities = list(_page_oddities(page))
+    findings = list(_unknown_generation(page, where))
+    counters: list[PromptCounters] = []
+    for reading in read_engines(page):
+        verdict = judge(reading, where=where)
+        findings += verdict.findings
+        counters.append(_counters(reading, verdict, oddities, where))
+    return EnginePage(tuple(counters), tuple(_configs(page)), tuple(oddities), tuple(findings))
+
+
+def _page_oddities(page: Exposition) -> Iterator[Oddity]:
     if page.garbage is not None:
-        oddities.append(Oddity("unreadable metric line", page.garbage, page.garbage_lines))
-    totals = _by_engine(page, (PROMPT, "vllm:prompt_tokens"))
-    counters = tuple(_counters(page, key, total, oddities, where) for key, total in totals.items())
-    return EnginePage(counters, tuple(_configs(page)), tuple(oddities))
+        yield Oddity("unreadable metric line", page.garbage, page.garbage_lines)
+    if page.repeat is not None:
+        yield Oddity("series told twice", page.repeat, page.repeated_lines)
 
 
 def _counters(
-    page: Exposition, key: EngineKey, prompt: int, oddities: list[Oddity], where: str
+    reading: EngineReading, verdict: Verdict, oddities: list[Oddity], where: str
 ) -> PromptCounters:
-    by_source = _by_origin(page, BY_SOURCE, key, ORIGIN_OF_SOURCE, oddities, where)
-    hits = _by_engine(page, HITS).get(key)
-    if by_source:
+    if reading.by_source:
         # The parts are taken for the truth: a page is not one instant, so their sum may differ from `prompt`.
-        at_first_token, vague = by_source, Origin.EXTERNAL
-        at_admission = _by_origin(page, CACHED_BY_SOURCE, key, ORIGIN_OF_CACHED_SOURCE, oddities, where)
-        at_admission = {tier: tokens for tier, tokens in at_admission.items() if tier is not Origin.L0}
+        at_first_token = _by_origin(reading.by_source, ORIGIN_OF_SOURCE, oddities, where)
+        found = _by_origin(reading.cached_by_source, ORIGIN_OF_CACHED_SOURCE, oddities, where)
+        vague = Origin.EXTERNAL
+        at_admission = {tier: tokens for tier, tokens in found.items() if tier is not Origin.L0}
     else:
-        at_first_token, vague = {Origin.COMPUTED: prompt}, Origin.COMPUTED
-        external = _by_engine(page, EXTERNAL_HITS).get(key)
-        found = {Origin.L0: hits, Origin.EXTERNAL: external}
-        at_admission = {origin: tokens for origin, tokens in found.items() if tokens is not None}
-    created = {_key(series): value for series, value in page.named(CREATED).items()}
+        at_first_token = {} if reading.prompt is None else {Origin.COMPUTED: reading.prompt}
+        vague = Origin.COMPUTED
+        hits = {Origin.L0: reading.hits, Origin.EXTERNAL: reading.external_hits}
+        at_admission = {origin: tokens for origin, tokens in hits.items() if tokens is not None}
     return PromptCounters(
-        model=key[0],
-        engine_label=key[1],
-        at_first_token=at_first_token,
+        model=reading.model,
+        engine_label=reading.engine_label,
+        at_first_token=at_first_token if verdict.split else {},
         vague=vague,
-        at_admission=at_admission,
-        queries=_by_engine(page, QUERIES).get(key),
-        hits=hits,
-        created_unix_seconds=created.get(key, page.total(PROCESS_START)),
+        at_admission=at_admission if verdict.split else {},
+        queries=reading.queries if verdict.lookups else None,
+        hits=reading.hits if verdict.lookups else None,
+        lookups_lie=not verdict.lookups,
+        created_unix_seconds=reading.created_unix_seconds,
+        usage_ratio=reading.usage_ratio,
     )
 
 
-def _key(series: Series) -> EngineKey:
-    return series.labels.get("model_name", ""), series.labels.get("engine", "0")
-
-
-def _by_engine(page: Exposition, names: Iterable[str]) -> dict[EngineKey, int]:
-    """Tokens by engine of the first of the names that the page has; older spellings come last."""
-    for name in names:
-        found = {_key(series): int(value) for series, value in page.named(name).items() if _is_count(value)}
-        if found:
-            return found
-    return {}
-
-
 def _by_origin(
-    page: Exposition,
-    name: str,
-    key: EngineKey,
-    origin_of: Mapping[str, Origin],
-    oddities: list[Oddity],
-    where: str,
+    by_source: Mapping[str, int], origin_of: Mapping[str, Origin], oddities: list[Oddity], where: str
 ) -> dict[Origin, int]:
-    """Tokens of one engine by origin; a source without an origin in the table counts as external."""
+    """Tokens by origin; a source without an origin in the table counts as external."""
     found: dict[Origin, int] = {}
-    for series, value in page.named(name).items():
-        if _key(series) != key or not _is_count(value):
-            continue
-        source = series.labels.get("source", "")
+    for source, tokens in by_source.items():
         origin = origin_of.get(source)
         if origin is None:
-            oddities.append(_unknown_source(name, source, where))
+            oddities.append(_unknown_source(source, where))
             origin = Origin.EXTERNAL
-        found[origin] = found.get(origin, 0) + int(value)
+        found[origin] = found.get(origin, 0) + tokens
     return found
 
 
-def _is_count(value: float) -> bool:
-    """Whether a value can be a count: neither negative nor infinite nor no number."""
-    return 0 <= value < float("inf")
+def _unknown_generation(page: Exposition, where: str) -> Iterator[Finding]:
+    """A page that counts prompts or lookups under names that no release we know has."""
+    strange = sorted(filter(names.is_unknown, page.names))
+    ours = any(name.startswith(names.PREFIX) for name in page.names)
+    lost = [
+        family[0]
+        for family in (names.PROMPT, names.QUERIES, names.HITS)
+        if ours and page.names.isdisjoint(family)
+    ]
+    if not strange and not lost:
+        return
+    said = []
+    if lost:
+        said.append(f"the page has no {', '.join(lost)} under any name it has had")
+    if strange:
+        said.append(f"it counts under names we do not know: {', '.join(strange[:5])}")
+    error = BadInput(
+        "; ".join(said),
+        where=where,
+        fix="what could be read was used, the rest is absent; report the engine's release, it may be newer than us",
+    )
+    yield Finding(UNKNOWN_GENERATION, Severity.WARNING if lost else Severity.INFO, error)
 
 
 def _configs(page: Exposition) -> Iterator[CacheConfig]:
@@ -171,7 +172,7 @@ def _configs(page: Exposition) -> Iterator[CacheConfig]:
     With several engines behind one API server `num_gpu_blocks` is the sum over them (seen in 0.32);
     `kv_cache_size_tokens` is of one engine, and therefore preferred where a release has it.
     """
-    found = list(page.named(CACHE_CONFIG))
+    found = list(page.named(*names.CACHE_CONFIG))
     for series in found:
         block_tokens = _whole(series.labels.get("block_size"))
         size_tokens = _whole(series.labels.get("kv_cache_size_tokens"))
@@ -187,12 +188,12 @@ def _configs(page: Exposition) -> Iterator[CacheConfig]:
 
 def _whole(text: str | None) -> int | None:
     """A label's number; vLLM prints None as text."""
-    return int(text) if text is not None and text.isdecimal() else None
+    return int(text) if text is not None and text.isdecimal() and len(text) < 19 else None
 
 
-def _unknown_source(name: str, source: str, where: str) -> Oddity:
+def _unknown_source(source: str, where: str) -> Oddity:
     error = BadInput(
-        f"{name} has the source {source!r}, which is counted as external",
+        f"prompt tokens have the source {source!r}, which is counted as external",
         where=where,
         fix="this engine is newer than we know; report its release",
     )

@@ -8,6 +8,7 @@ are not said and must be told from the rest: a store that only announces reused 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, groupby
@@ -21,145 +22,202 @@ from exporters.vllm.events import (
     ChangeBatch,
     tier_of_medium,
 )
+from exporters.vllm.pools import CHAINED_KINDS, Held, Pool, count_orphans
 from tierscope.domain.errors import BadInput
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
 from tierscope.domain.tiers import Tier
+from tierscope.registry.block_metrics import EVICTED_AGE
+from tierscope.registry.types import Sample
+from tierscope.telemetry.histogram import HistogramAccumulator
+
+MOST_BLOCKS = 1_000_000
+"""Copies followed in one tier of one engine. Storage never announces a removal, so its set only grows."""
+
+BELOW = {Tier.L0: (Tier.L1, Tier.L2), Tier.L1: (Tier.L2,), Tier.L2: ()}
+"""Tiers a block can have been demoted to."""
 
 
 @dataclass(slots=True)
-class _Pool:
-    """Copies by hash in one medium of one cache group."""
+class _Batch:
+    """One batch while it is applied."""
 
-    tier: Tier
-    copies: dict[int, int] = field(default_factory=dict)
-
-    def add(self, block_hashes: tuple[int, ...]) -> None:
-        """Count one more copy of each block; nearly always the first."""
-        first = dict.fromkeys(block_hashes, 1)
-        if len(first) == len(block_hashes) and self.copies.keys().isdisjoint(first):
-            self.copies.update(first)
-            return
-        for block_hash in block_hashes:
-            self.copies[block_hash] = self.copies.get(block_hash, 0) + 1
+    at_unix_seconds: float
+    sequence: int | None
+    coming: dict[Tier, set[int]]
+    """Blocks that the batch stores below L0; an engine tells the GPU's changes before the connector's."""
+    ordinal: int = 0
+    oddities: list[Oddity] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Residency:
     """Follows one engine's KV events. `holder` names it in the block events; `where` in messages.
 
-    Used by one thread; `resident` and `stale` may be read by others.
+    Written by one thread; everything public may be read by others.
     """
 
     holder: str
     where: str
-    _pools: dict[tuple[str | None, int], _Pool] = field(default_factory=dict)
+    most_blocks: int = MOST_BLOCKS
+    _pools: dict[tuple[str | None, int], Pool] = field(default_factory=dict)
     _unsure: frozenset[Tier] = frozenset()
+    _ages: HistogramAccumulator = field(default_factory=lambda: HistogramAccumulator(EVICTED_AGE))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply(self, batch: ChangeBatch) -> tuple[list[BlockEvent], list[Oddity]]:
-        """Take one batch; return what happened to blocks, neighbouring removals joined, and what was odd."""
+    def apply(
+        self, batch: ChangeBatch, sequence: int | None = None
+    ) -> tuple[list[BlockEvent], list[Oddity]]:
+        """Take one batch; return what happened to blocks, neighbouring removals joined, and what was odd.
+
+        `sequence` is the batch's number in the engine's stream. An event's `ordinal` is the place of its
+        change among the joined ones, which depends on nothing but the batch.
+        """
         events: list[BlockEvent] = []
-        oddities: list[Oddity] = []
-        for change in _joined(batch.changes):
-            events += self._change(change, batch.at_unix_seconds, oddities)
-        return events, oddities
+        state = _Batch(batch.at_unix_seconds, sequence, _stored_below(batch.changes))
+        with self._lock:
+            for state.ordinal, change in enumerate(_joined(batch.changes)):
+                events += self._change(change, state)
+        return events, state.oddities
 
     def lost(self) -> None:
         """Events were lost: what is resident is unknown until a clear or a restart."""
-        self._pools.clear()
-        self._unsure = frozenset(Tier)
+        with self._lock:
+            self._pools.clear()
+            self._unsure = frozenset(Tier)
 
     def restart(self, at_unix_seconds: float) -> list[BlockEvent]:
         """The engine began anew: its memory is empty, files in storage are still there."""
         memory = (Tier.L0, Tier.L1)
-        self._unsure -= set(memory)
-        return [
-            event
-            for tier in memory
-            for event in self._evict_all(tier, EvictionReason.RESTART, at_unix_seconds)
-        ]
+        state = _Batch(at_unix_seconds, None, {})
+        with self._lock:
+            self._unsure -= set(memory)
+            return [
+                event for tier in memory for event in self._evict_all(tier, EvictionReason.RESTART, state)
+            ]
+
+    def held(self, tier: Tier) -> Held | None:
+        """What is in a tier; None where that cannot be known or nothing was ever said of it."""
+        with self._lock:
+            pools = [] if tier in self._unsure else self._of(tier)
+            snapshots = [pool.snapshot() for pool in pools]
+        if not snapshots:
+            return None
+        return Held(
+            distinct=sum(distinct for distinct, *_ in snapshots),
+            duplicates=sum(duplicates for _, duplicates, *_ in snapshots),
+            orphans=sum(count_orphans(parents, blocks) for *_, parents, blocks in snapshots),
+        )
 
     def resident(self, tier: Tier) -> int | None:
-        """Distinct blocks in a tier; None where that cannot be known or nothing was ever said of it."""
-        if tier in self._unsure:
-            return None
-        pools = [pool for pool in list(self._pools.values()) if pool.tier is tier]
-        return sum(len(pool.copies) for pool in pools) if pools else None
+        """Distinct whole blocks in a tier; None as for `held`."""
+        held = self.held(tier)
+        return None if held is None else held.distinct
 
     @property
     def stale(self) -> bool:
         """Whether events were lost and nothing has made the state of the GPU cache known again."""
         return Tier.L0 in self._unsure
 
-    def _change(
-        self, change: BlockChange, at_unix_seconds: float, oddities: list[Oddity]
-    ) -> Iterator[BlockEvent]:
+    def samples(self) -> Iterator[Sample]:
+        """Yield the ages at which blocks were evicted."""
+        with self._lock:
+            ages = list(self._ages.samples())
+        yield from ages
+
+    def _of(self, tier: Tier) -> list[Pool]:
+        return [pool for pool in self._pools.values() if pool.tier is tier]
+
+    def _change(self, change: BlockChange, batch: _Batch) -> Iterator[BlockEvent]:
         if isinstance(change, BlocksCleared):
-            yield from self._clear(at_unix_seconds)
+            yield from self._clear(batch)
             return
         tier = tier_of_medium(change.medium)
         if not change.block_hashes:
             return
         if tier is None:
-            oddities.append(self._unknown_medium(change))
+            batch.oddities.append(self._unknown_medium(change))
             return
-        pool = self._pools.setdefault((change.medium, change.group), _Pool(tier))
+        pool = self._pools.get((change.medium, change.group))
+        if pool is None:
+            pool = self._pools[change.medium, change.group] = Pool(tier)
         if isinstance(change, BlocksRemoved):
-            yield self._removed(change, pool, at_unix_seconds, oddities)
+            yield from self._removed(change, pool, batch)
         elif not _announces_again(change, pool):
-            pool.add(change.block_hashes)
+            pool.chained = change.kind in CHAINED_KINDS
+            pool.add(change.block_hashes, change.parent_hash, change.block_tokens, batch.at_unix_seconds)
+            self._bound(tier, batch)
             yield BlockEvent(
                 tier=tier,
                 holder=self.holder,
                 action=BlockAction.STORED,
                 block_hashes=change.block_hashes,
-                at_unix_seconds=at_unix_seconds,
+                at_unix_seconds=batch.at_unix_seconds,
                 parent_hash=change.parent_hash,
                 block_tokens=change.block_tokens,
+                sequence=batch.sequence,
+                ordinal=batch.ordinal,
             )
 
-    def _removed(
-        self, change: BlocksRemoved, pool: _Pool, at_unix_seconds: float, oddities: list[Oddity]
-    ) -> BlockEvent:
+    def _removed(self, change: BlocksRemoved, pool: Pool, batch: _Batch) -> Iterator[BlockEvent]:
+        lower = [found for tier in BELOW[pool.tier] for found in self._of(tier)]
+        coming = [batch.coming[tier] for tier in BELOW[pool.tier] if tier in batch.coming]
+        evicted: list[int] = []
+        demoted: list[int] = []
         unseen = 0
         for block_hash in change.block_hashes:
-            copies = pool.copies.get(block_hash, 0)
-            if copies > 1:
-                pool.copies[block_hash] = copies - 1
-            elif copies == 1:
-                del pool.copies[block_hash]
-            else:
+            stored_at = pool.take(block_hash)
+            below = any(block_hash in holder for holder in (*lower, *coming))
+            (demoted if below else evicted).append(block_hash)
+            if stored_at is None:
                 unseen += 1
+            else:
+                age_seconds = max(0.0, batch.at_unix_seconds - stored_at)
+                self._ages.observe((pool.tier, self.holder), age_seconds)
         if unseen and pool.tier not in self._unsure:
-            oddities.append(self._unseen(unseen, pool.tier))
-        return self._evicted(pool.tier, change.block_hashes, EvictionReason.CAPACITY, at_unix_seconds)
+            batch.oddities.append(self._unseen(unseen, pool.tier))
+        if evicted:
+            yield self._evicted(pool.tier, tuple(evicted), EvictionReason.CAPACITY, batch)
+        if demoted:
+            yield self._evicted(pool.tier, tuple(demoted), EvictionReason.DEMOTED, batch)
 
-    def _clear(self, at_unix_seconds: float) -> Iterator[BlockEvent]:
+    def _clear(self, batch: _Batch) -> Iterator[BlockEvent]:
         """Empty the GPU cache. Whether host memory was emptied too is not said; files in storage stay."""
-        yield from self._evict_all(Tier.L0, EvictionReason.CLEAR, at_unix_seconds)
+        yield from self._evict_all(Tier.L0, EvictionReason.CLEAR, batch)
         known = {key: pool for key, pool in self._pools.items() if pool.tier is not Tier.L1}
         self._unsure -= {Tier.L0}
         if len(known) < len(self._pools):
             self._unsure |= {Tier.L1}
         self._pools = known
 
-    def _evict_all(self, tier: Tier, reason: EvictionReason, at_unix_seconds: float) -> Iterator[BlockEvent]:
-        for pool in self._pools.values():
-            if pool.tier is tier and pool.copies:
-                hashes = tuple(found for found, copies in pool.copies.items() for _ in range(copies))
-                pool.copies.clear()
-                yield self._evicted(tier, hashes, reason, at_unix_seconds)
+    def _evict_all(self, tier: Tier, reason: EvictionReason, batch: _Batch) -> Iterator[BlockEvent]:
+        hashes = tuple(chain.from_iterable(pool.take_all() for pool in self._of(tier)))
+        if hashes:
+            yield self._evicted(tier, hashes, reason, batch)
 
     def _evicted(
-        self, tier: Tier, hashes: tuple[int, ...], reason: EvictionReason, at_unix_seconds: float
+        self, tier: Tier, hashes: tuple[int, ...], reason: EvictionReason, batch: _Batch
     ) -> BlockEvent:
         return BlockEvent(
             tier=tier,
             holder=self.holder,
             action=BlockAction.EVICTED,
             block_hashes=hashes,
-            at_unix_seconds=at_unix_seconds,
+            at_unix_seconds=batch.at_unix_seconds,
             reason=reason,
+            sequence=batch.sequence,
+            ordinal=batch.ordinal,
         )
+
+    def _bound(self, tier: Tier, batch: _Batch) -> None:
+        """Give up following a tier that has become larger than we follow: how full it is becomes absent."""
+        pools = self._of(tier)
+        if sum(map(len, pools)) <= self.most_blocks:
+            return
+        for pool in pools:
+            pool.take_all()
+        if tier not in self._unsure:
+            batch.oddities.append(self._too_many(tier))
+        self._unsure |= {tier}
 
     def _unknown_medium(self, change: BlocksStored | BlocksRemoved) -> Oddity:
         medium = "none" if change.medium is None else change.medium[:40]
@@ -178,13 +236,32 @@ class Residency:
         )
         return Oddity("removal of a block never seen stored", error, count)
 
+    def _too_many(self, tier: Tier) -> Oddity:
+        error = BadInput(
+            f"more than {self.most_blocks} blocks are told to be in {tier}, and are no longer followed",
+            where=self.where,
+            fix="how full it is, is absent from here on; a pool's own page or a scan of its mount tells that",
+        )
+        return Oddity("tier too large to follow", error)
 
-def _announces_again(change: BlocksStored, pool: _Pool) -> bool:
+
+def _announces_again(change: BlocksStored, pool: Pool) -> bool:
     """Whether a store only tells of reused blocks: it begins at the root and every block is there already.
 
     A second physical copy looks different: it has a parent, because vLLM merges equal blocks up to the last.
     """
-    return change.parent_hash is None and all(found in pool.copies for found in change.block_hashes)
+    return change.parent_hash is None and pool.holds_all(change.block_hashes)
+
+
+def _stored_below(changes: Iterable[BlockChange]) -> dict[Tier, set[int]]:
+    """Blocks that a batch stores in tiers below L0."""
+    found: dict[Tier, set[int]] = {}
+    for change in changes:
+        if isinstance(change, BlocksStored):
+            tier = tier_of_medium(change.medium)
+            if tier is not None and tier is not Tier.L0:
+                found.setdefault(tier, set()).update(change.block_hashes)
+    return found
 
 
 def _joined(changes: Iterable[BlockChange]) -> Iterator[BlockChange]:
