@@ -239,6 +239,7 @@ class Admissions:
                 session_hash=self._hash_secret(admit.session),
                 salt_hash=self._hash_secret(admit.salt),
                 trace=admission.trace,
+                asks_cache=not admit.skip,
             )
         except BadInput as error:
             outcome.oddities.append(Oddity("admission that does not add up", error))

@@ -68,6 +68,7 @@ class _Parts:
     spans: SpanSink
     pusher: MetricPusher
     ledger: Ledger
+    engines: Engines
     metrics: MetricsServer
 
 
@@ -128,6 +129,7 @@ class Exporter:
         if parts is None:
             return
         yield from parts.ledger.samples()
+        yield from parts.engines.samples()
         for health in self._healths:
             yield from health.samples()
         yield from self._oddities.samples()
@@ -157,7 +159,7 @@ class Exporter:
         opening.callback(self._tell_coverage, desk)
         reader = StreamReader(streams, desk, on_record=spans.emit)
         coverage = _Ticker(lambda: self._tell_coverage(desk), settings.poll_seconds)
-        self._parts = _Parts(feed, spans, pusher, ledger, metrics)
+        self._parts = _Parts(feed, spans, pusher, ledger, engines, metrics)
         workers: list[Worker] = [*pollers, reader, coverage]
         opening.callback(_stop, workers)
         for worker in workers:

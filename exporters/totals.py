@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from exporters.attribution import loaded_from, served_from
+from exporters.reuse import ReuseGaps
 from tierscope.domain.events import (
     BlockAction,
     BlockEvent,
@@ -18,7 +19,7 @@ from tierscope.domain.events import (
 from tierscope.domain.identity import EngineId, SourceId
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, RequestStatus, TokenSplit
 from tierscope.domain.tiers import Origin, Tier
-from tierscope.registry import metrics
+from tierscope.registry import block_metrics, metrics
 from tierscope.registry.types import Metric, Sample
 from tierscope.telemetry.histogram import HistogramAccumulator
 
@@ -31,6 +32,9 @@ _GAUGES: tuple[tuple[Metric, str], ...] = (
     (metrics.USED_BYTES, "used_bytes"),
     (metrics.CAPACITY_BLOCKS, "capacity_blocks"),
     (metrics.RESIDENT_BLOCKS, "used_blocks"),
+    (block_metrics.PINNED_BLOCKS, "pinned_blocks"),
+    (block_metrics.DUPLICATE_BLOCKS, "duplicate_blocks"),
+    (block_metrics.ORPHAN_BLOCKS, "orphan_blocks"),
 )
 """Gauges of a tier and the fields of a reading they show; what a reading leaves out is absent."""
 
@@ -44,6 +48,9 @@ class Totals:
         self._requests: dict[tuple[EngineLabels, RequestStatus], int] = defaultdict(int)
         self._ttft = HistogramAccumulator(metrics.TIME_TO_FIRST_TOKEN)
         self._loads = HistogramAccumulator(metrics.LOAD_SECONDS)
+        self._uses = ReuseGaps()
+        self._reuse = HistogramAccumulator(block_metrics.REUSE_GAP)
+        self._unasked: dict[EngineLabels, int] = defaultdict(int)
         self._lookups: dict[tuple[Holder, str], int] = defaultdict(int)
         self._stored: dict[Holder, int] = defaultdict(int)
         self._evicted: dict[tuple[Holder, EvictionReason], int] = defaultdict(int)
@@ -81,6 +88,9 @@ class Totals:
             yield Sample(metrics.REQUESTS, (*labels, status), count)
         yield from self._ttft.samples()
         yield from self._loads.samples()
+        yield from self._reuse.samples()
+        for labels, tokens in self._unasked.items():
+            yield Sample(block_metrics.UNASKED_TOKENS, labels, tokens)
         for (holder, result), tokens in self._lookups.items():
             yield Sample(metrics.LOOKUP_TOKENS, (*holder, result), tokens)
         for metric, blocks in ((metrics.STORED_BLOCKS, self._stored), (metrics.FAILED_BLOCKS, self._failed)):
@@ -97,6 +107,10 @@ class Totals:
             self._record_tokens[labels] = self._record_tokens.get(labels, NO_TOKENS) + record.tokens
             if record.ttft_seconds is not None:
                 self._ttft.observe((*labels, served_from(record.tokens)), record.ttft_seconds)
+            if not record.asks_cache:
+                self._unasked[labels] += record.tokens.prompt
+            for reuse in self._uses.take(record):
+                self._reuse.observe((*labels, reuse.origin), reuse.gap_seconds, reuse.blocks)
         tier = loaded_from(record.tokens)
         if tier is not None and record.load_seconds is not None:
             self._loads.observe((*labels, tier), record.load_seconds)
@@ -133,6 +147,9 @@ class Totals:
                 value: float | None = getattr(reading, field)
                 if value is not None:
                     yield Sample(metric, holder, value)
+            if reading.used_blocks is not None and reading.capacity_blocks:
+                copies = reading.used_blocks + (reading.duplicate_blocks or 0)
+                yield Sample(block_metrics.FILL, holder, copies / reading.capacity_blocks)
 
 
 def _engine_labels(engine: EngineId, model: str) -> EngineLabels:

@@ -57,9 +57,9 @@ class Buckets:
 
 
 def buckets_of(cumulative: Mapping[float, float], total: float, total_sum: float) -> Buckets | None:
-    """Make buckets of cumulative counts by upper edge; None where the counts fall, or are none."""
+    """Make buckets of cumulative counts by upper edge (none is NaN); None where counts fall, or are none."""
     by_edge = {**cumulative, math.inf: cumulative.get(math.inf, total)}
-    edges = sorted(edge for edge in by_edge if edge == edge)
+    edges = sorted(by_edge)
     counts = [by_edge[edge] - before for edge, before in zip(edges, _before(by_edge, edges), strict=True)]
     sound = all(0 <= count < math.inf for count in counts) and math.isfinite(total_sum)
     return Buckets(tuple(edges), tuple(counts), total_sum) if sound else None

@@ -35,7 +35,8 @@ class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=Tru
     """One admission. Tokens; `hashes` are the prompt's full blocks; `ps` is [prompt, local, external].
 
     `attempt` 0 is the first admission, more are after preemptions. `total` is the prompt and what was
-    already generated. `split` is the load by the connector's names of its tiers.
+    already generated. `split` is the load by the connector's names of its tiers. `skip` says that the
+    request looks in no cache by its nature.
     """
 
     ts: Seconds
@@ -46,6 +47,7 @@ class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=Tru
     local: Count = 0
     external: Count = 0
     split: dict[str, Count] | None = None
+    skip: bool = False
     ps: tuple[Count, Count, Count] | None = None
     arrival: Seconds | None = None
     lookup_wait_s: Seconds | None = None

@@ -100,15 +100,13 @@ def _page_oddities(page: Exposition) -> Iterator[Oddity]:
         yield Oddity("series told twice", page.repeat, page.repeated_lines)
 
 
-def _counters(
-    reading: EngineReading, verdict: Verdict, oddities: list[Oddity], where: str
-) -> PromptCounters:
+def _counters(reading: EngineReading, verdict: Verdict, oddities: list[Oddity], where: str) -> PromptCounters:
     if reading.by_source:
         # The parts are taken for the truth: a page is not one instant, so their sum may differ from `prompt`.
         at_first_token = _by_origin(reading.by_source, ORIGIN_OF_SOURCE, oddities, where)
         found = _by_origin(reading.cached_by_source, ORIGIN_OF_CACHED_SOURCE, oddities, where)
-        vague = Origin.EXTERNAL
-        at_admission = {tier: tokens for tier, tokens in found.items() if tier is not Origin.L0}
+        found.pop(Origin.L0, None)
+        vague, at_admission = Origin.EXTERNAL, found
     else:
         at_first_token = {} if reading.prompt is None else {Origin.COMPUTED: reading.prompt}
         vague = Origin.COMPUTED
@@ -161,7 +159,7 @@ def _unknown_generation(page: Exposition, where: str) -> Iterator[Finding]:
     error = BadInput(
         "; ".join(said),
         where=where,
-        fix="what could be read was used, the rest is absent; report the engine's release, it may be newer than us",
+        fix="what could be read was used, the rest is absent; report the engine's release",
     )
     yield Finding(UNKNOWN_GENERATION, Severity.WARNING if lost else Severity.INFO, error)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from exporters.vllm.events import BlocksStored
 from tierscope.domain.tiers import Tier
 
 CHAINED_KINDS = frozenset({None, "full_attention", "mla_attention", "sink_full_attention"})
@@ -37,32 +38,31 @@ class Pool:
     _partial: set[int] = field(default_factory=set)
     """Blocks that hold less than a whole block's tokens."""
 
-    def __contains__(self, block_hash: int) -> bool:
-        return block_hash in self._stored_at
+    @property
+    def blocks(self) -> Set[int]:
+        """The distinct blocks, as they are now and later."""
+        return self._stored_at.keys()
 
     def __len__(self) -> int:
         """Copies, all counted."""
         return len(self._stored_at) + self.duplicates
 
-    def add(
-        self, block_hashes: tuple[int, ...], parent_hash: int | None, block_tokens: int, at_unix_seconds: float
-    ) -> None:
-        """Count one more copy of each block of a path; nearly always the first."""
-        self._note_size(block_hashes, block_tokens)
-        first = dict.fromkeys(block_hashes, at_unix_seconds)
-        if len(first) == len(block_hashes) and self._stored_at.keys().isdisjoint(first):
+    def add(self, stored: BlocksStored, at_unix_seconds: float) -> None:
+        """Count one more copy of each block of a path, at least one; nearly always the first."""
+        hashes = stored.block_hashes
+        self.chained = stored.kind in CHAINED_KINDS
+        self._note_size(hashes, stored.block_tokens)
+        first = dict.fromkeys(hashes, at_unix_seconds)
+        if len(first) == len(hashes) and self._stored_at.keys().isdisjoint(first):
             self._stored_at.update(first)
         else:
-            for block_hash in block_hashes:
-                if block_hash in self._stored_at:
-                    self._copies.setdefault(block_hash, []).append(at_unix_seconds)
-                    self.duplicates += 1
-                else:
-                    self._stored_at[block_hash] = at_unix_seconds
+            for block_hash in hashes:
+                self._add_copy(block_hash, at_unix_seconds)
         if self.chained:
-            if parent_hash is not None:
-                self._parents[block_hashes[0]] = parent_hash
-            self._parents.update(zip(block_hashes[1:], block_hashes[:-1], strict=True))
+            if stored.parent_hash is not None:
+                self._parents[hashes[0]] = stored.parent_hash
+            if len(hashes) > 1:
+                self._parents.update(zip(hashes[1:], hashes, strict=False))
 
     def take(self, block_hash: int) -> float | None:
         """Count one copy less, the oldest; return when it was stored, None where there was none."""
@@ -97,6 +97,13 @@ class Pool:
             return distinct, self.duplicates, {}, frozenset()
         return distinct, self.duplicates, self._parents.copy(), set(self._stored_at)
 
+    def _add_copy(self, block_hash: int, at_unix_seconds: float) -> None:
+        if block_hash in self._stored_at:
+            self._copies.setdefault(block_hash, []).append(at_unix_seconds)
+            self.duplicates += 1
+        else:
+            self._stored_at[block_hash] = at_unix_seconds
+
     def _note_size(self, block_hashes: tuple[int, ...], block_tokens: int) -> None:
         if block_tokens >= self.block_tokens:
             self.block_tokens = block_tokens
@@ -111,8 +118,8 @@ def count_orphans(parents: Mapping[int, int], blocks: Set[int]) -> int:
     """
     sound: set[int] = set()
     orphans: set[int] = set()
-    for block in blocks:
-        path = []
+    for start in blocks:
+        block, path = start, []
         while block in blocks and block not in sound and block not in orphans:
             path.append(block)
             parent = parents.get(block)

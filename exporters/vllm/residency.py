@@ -9,7 +9,7 @@ are not said and must be told from the rest: a store that only announces reused 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 
@@ -22,7 +22,7 @@ from exporters.vllm.events import (
     ChangeBatch,
     tier_of_medium,
 )
-from exporters.vllm.pools import CHAINED_KINDS, Held, Pool, count_orphans
+from exporters.vllm.pools import Held, Pool, count_orphans
 from tierscope.domain.errors import BadInput
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
 from tierscope.domain.tiers import Tier
@@ -41,12 +41,18 @@ BELOW = {Tier.L0: (Tier.L1, Tier.L2), Tier.L1: (Tier.L2,), Tier.L2: ()}
 class _Batch:
     """One batch while it is applied."""
 
+    changes: tuple[BlockChange, ...]
     at_unix_seconds: float
     sequence: int | None
-    coming: dict[Tier, set[int]]
-    """Blocks that the batch stores below L0; an engine tells the GPU's changes before the connector's."""
     ordinal: int = 0
     oddities: list[Oddity] = field(default_factory=list)
+    _coming: dict[Tier, set[int]] | None = None
+
+    def coming(self, tier: Tier) -> Set[int]:
+        """Blocks that the batch stores in a tier; engines tell the GPU's changes before the connector's."""
+        if self._coming is None:
+            self._coming = _stored_below(self.changes)
+        return self._coming.get(tier, frozenset())
 
 
 @dataclass(slots=True)
@@ -64,19 +70,18 @@ class Residency:
     _ages: HistogramAccumulator = field(default_factory=lambda: HistogramAccumulator(EVICTED_AGE))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def apply(
-        self, batch: ChangeBatch, sequence: int | None = None
-    ) -> tuple[list[BlockEvent], list[Oddity]]:
+    def apply(self, batch: ChangeBatch, sequence: int | None = None) -> tuple[list[BlockEvent], list[Oddity]]:
         """Take one batch; return what happened to blocks, neighbouring removals joined, and what was odd.
 
         `sequence` is the batch's number in the engine's stream. An event's `ordinal` is the place of its
         change among the joined ones, which depends on nothing but the batch.
         """
         events: list[BlockEvent] = []
-        state = _Batch(batch.at_unix_seconds, sequence, _stored_below(batch.changes))
+        state = _Batch(batch.changes, batch.at_unix_seconds, sequence)
         with self._lock:
             for state.ordinal, change in enumerate(_joined(batch.changes)):
                 events += self._change(change, state)
+            self._bound(state)
         return events, state.oddities
 
     def lost(self) -> None:
@@ -88,7 +93,7 @@ class Residency:
     def restart(self, at_unix_seconds: float) -> list[BlockEvent]:
         """The engine began anew: its memory is empty, files in storage are still there."""
         memory = (Tier.L0, Tier.L1)
-        state = _Batch(at_unix_seconds, None, {})
+        state = _Batch((), at_unix_seconds, None)
         with self._lock:
             self._unsure -= set(memory)
             return [
@@ -143,9 +148,7 @@ class Residency:
         if isinstance(change, BlocksRemoved):
             yield from self._removed(change, pool, batch)
         elif not _announces_again(change, pool):
-            pool.chained = change.kind in CHAINED_KINDS
-            pool.add(change.block_hashes, change.parent_hash, change.block_tokens, batch.at_unix_seconds)
-            self._bound(tier, batch)
+            pool.add(change, batch.at_unix_seconds)
             yield BlockEvent(
                 tier=tier,
                 holder=self.holder,
@@ -159,15 +162,18 @@ class Residency:
             )
 
     def _removed(self, change: BlocksRemoved, pool: Pool, batch: _Batch) -> Iterator[BlockEvent]:
-        lower = [found for tier in BELOW[pool.tier] for found in self._of(tier)]
-        coming = [batch.coming[tier] for tier in BELOW[pool.tier] if tier in batch.coming]
+        below = list(self._below(pool.tier, batch))
         evicted: list[int] = []
         demoted: list[int] = []
         unseen = 0
         for block_hash in change.block_hashes:
             stored_at = pool.take(block_hash)
-            below = any(block_hash in holder for holder in (*lower, *coming))
-            (demoted if below else evicted).append(block_hash)
+            for blocks in below:
+                if block_hash in blocks:
+                    demoted.append(block_hash)
+                    break
+            else:
+                evicted.append(block_hash)
             if stored_at is None:
                 unseen += 1
             else:
@@ -179,6 +185,16 @@ class Residency:
             yield self._evicted(pool.tier, tuple(evicted), EvictionReason.CAPACITY, batch)
         if demoted:
             yield self._evicted(pool.tier, tuple(demoted), EvictionReason.DEMOTED, batch)
+
+    def _below(self, tier: Tier, batch: _Batch) -> Iterator[Set[int]]:
+        """What lower tiers hold, or will at the end of the batch."""
+        for pool in self._pools.values():
+            if pool.tier in BELOW[tier]:
+                yield pool.blocks
+        for lower in BELOW[tier]:
+            coming = batch.coming(lower)
+            if coming:
+                yield coming
 
     def _clear(self, batch: _Batch) -> Iterator[BlockEvent]:
         """Empty the GPU cache. Whether host memory was emptied too is not said; files in storage stay."""
@@ -208,16 +224,18 @@ class Residency:
             ordinal=batch.ordinal,
         )
 
-    def _bound(self, tier: Tier, batch: _Batch) -> None:
+    def _bound(self, batch: _Batch) -> None:
         """Give up following a tier that has become larger than we follow: how full it is becomes absent."""
-        pools = self._of(tier)
-        if sum(map(len, pools)) <= self.most_blocks:
+        if sum(map(len, self._pools.values())) <= self.most_blocks:
             return
-        for pool in pools:
-            pool.take_all()
-        if tier not in self._unsure:
-            batch.oddities.append(self._too_many(tier))
-        self._unsure |= {tier}
+        for tier in {pool.tier for pool in self._pools.values()}:
+            pools = self._of(tier)
+            if sum(map(len, pools)) > self.most_blocks:
+                for pool in pools:
+                    pool.take_all()
+                if tier not in self._unsure:
+                    batch.oddities.append(self._too_many(tier))
+                self._unsure |= {tier}
 
     def _unknown_medium(self, change: BlocksStored | BlocksRemoved) -> Oddity:
         medium = "none" if change.medium is None else change.medium[:40]

@@ -1,7 +1,7 @@
-"""Numbers of an engine's page that are known to lie in some releases: how each shows, and what is used instead.
+"""Numbers of an engine's page that lie in some releases: how each shows, and what is used instead.
 
 Everything is judged from one page, by numbers that contradict each other, because a page does not say of
-which release it is. All figures are since the engine began, so a finding stays as long as its cause is in them.
+which release it is. All are since the engine began, so a finding stays as long as its cause is in them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def judge(reading: EngineReading, *, where: str) -> Verdict:
     where = f"{where}, model {reading.model}, engine {reading.engine_label}"
     external = tuple(_external(reading, where))
     if _inflated(reading):
-        # Hits are inflated with the queries. From 0.16 on the parts of the prompts are counted apart from both.
+        # Hits are inflated with the queries. From 0.16 on the parts of the prompts are counted apart.
         split = bool(reading.by_source)
         return Verdict((*external, _lookups_inflated(reading, where)), lookups=False, split=split)
     if _stuck(reading):
@@ -112,7 +112,7 @@ def _lookups_inflated(reading: EngineReading, where: str) -> Finding:
         f"vllm:prefix_cache_queries counts {reading.queries} tokens for {reading.prompt} tokens of prompts: "
         "requests are looked up again after a preemption or while they wait for room, and each time counts",
         where,
-        f"neither it nor vllm:prefix_cache_hits is used; {instead}. Releases from 0.28 on count each request once",
+        f"neither it nor vllm:prefix_cache_hits is used; {instead}. From 0.28 on each request counts once",
     )
 
 
@@ -147,7 +147,7 @@ def _hits_stuck(reading: EngineReading, where: str) -> Finding:
     sign = (
         "finished requests computed less than their prompts"
         if _computed_less(reading) or modes is None
-        else f"first tokens come after {modes[0]:.2f} s or after {modes[1]:.2f} s, at equal lengths and no wait"
+        else f"first tokens come after {modes[0]:.2f} s or {modes[1]:.2f} s, at equal lengths and no wait"
     )
     return _finding(
         Suspect.HITS_STUCK,

@@ -129,7 +129,11 @@ def test_hook_records_arrive_to_the_token(captures, publish, exporting, run):
     ("run", "stored", "evicted"),
     [
         ("run-a-prefix-cache", {"l0": 287}, {"capacity": 225, "clear": 62}),
-        ("run-b-offload-tiers", {"l0": 375, "l1": 347, "l2": 229}, {"capacity": 313 + 187, "clear": 62}),
+        (
+            "run-b-offload-tiers",
+            {"l0": 375, "l1": 347, "l2": 229},
+            {"capacity": 18, "demoted": 295 + 187, "clear": 62},
+        ),
     ],
 )
 def test_kv_events_arrive_to_the_block(captures, publish, exporting, run, stored, evicted):

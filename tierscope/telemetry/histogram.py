@@ -26,8 +26,8 @@ class HistogramAccumulator:
         self.metric = metric
         self._series: dict[tuple[str, ...], _Series] = {}
 
-    def observe(self, labels: tuple[str, ...], value: float) -> None:
-        """Count one value, in the metric's unit; an edge belongs to the bucket it closes.
+    def observe(self, labels: tuple[str, ...], value: float, count: int = 1) -> None:
+        """Count a value so many times, in the metric's unit; an edge belongs to the bucket it closes.
 
         Raises ValueError for a value that is not finite or for labels the metric does not have.
         """
@@ -38,8 +38,8 @@ class HistogramAccumulator:
             if len(labels) != len(self.metric.labels):
                 raise ValueError(f"{self.metric.name} wants the labels {self.metric.labels}, not {labels}")
             series = self._series[labels] = _Series(len(self.metric.buckets) + 1)
-        series.counts[bisect_left(self.metric.buckets, value)] += 1
-        series.sum += value
+        series.counts[bisect_left(self.metric.buckets, value)] += count
+        series.sum += value * count
 
     def samples(self) -> Iterator[Sample]:
         """Yield the present state, one sample for each set of label values."""

@@ -173,8 +173,15 @@ def test_children_of_one_request_count_each(admissions):
     assert found == [(RequestStatus.SERVED, 0)] * 2
 
 
+def test_a_request_that_skips_the_cache_says_so(admissions):
+    """UD-03: with prompt_logprobs all is computed, and no cache was asked."""
+    records = admissions.apply([admit(skip=True), first(), admit("other"), first("other")]).records
+
+    assert [(record.asks_cache, record.tokens.computed) for record in records] == [(False, 40), (True, 40)]
+
+
 def test_a_record_that_comes_twice_counts_once(admissions):
-    """Admissions and first tokens told again are named where they would have doubled a sum."""
+    """UD-02: admissions and first tokens told again are named where they would have doubled a sum."""
     found, odd = outcomes(
         admissions, admit(), admit(), first(), first(), admit(), admit(attempt=1), admit(attempt=1)
     )

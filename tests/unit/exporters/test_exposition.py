@@ -144,9 +144,20 @@ def test_a_page_can_be_asked_by_name():
     assert page.total("c") is None
 
 
-def test_a_series_that_a_page_repeats_counts_once():
-    """The last value of a repeated series is the one that counts."""
-    assert parse_exposition("a 1\na 2", where="test").total("a") == 2
+def test_a_series_that_a_page_repeats_counts_once_and_is_named():
+    """UD-24: the last value of a repeated series is the one that counts, and the collision is told."""
+    page = parse_exposition('a{x="1"} 1\nb 1\na{x="1"} 2', where="http://engine/metrics")
+
+    assert page.total("a") == 2
+    assert page.repeated_lines == 1
+    assert "a{'x': '1'} 2 times" in page.repeat.what
+
+
+def test_a_page_without_repeats_says_so():
+    """The same name under other labels is no repeat."""
+    page = parse_exposition('a{x="1"} 1\na{x="2"} 2', where="test")
+
+    assert (page.repeated_lines, page.repeat) == (0, None)
 
 
 def test_the_cache_is_bounded(monkeypatch):

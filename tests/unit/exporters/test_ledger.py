@@ -22,7 +22,7 @@ from tierscope.domain.events import (
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit
 from tierscope.domain.tiers import Tier
-from tierscope.registry import metrics
+from tierscope.registry import block_metrics, labels, metrics
 
 SOURCE = SourceId(SourceKind.VLLM_HOOK, str(ENGINE))
 OTHER = SourceId(SourceKind.LMCACHE_METRICS, "node-1")
@@ -72,7 +72,7 @@ def record(tokens, status=RequestStatus.SERVED, **fields):
 
 def shown(ledger, metric):
     """Values of one metric by the labels that are not the engine's."""
-    skip = 5 if metric.labels[:5] == metrics.ENGINE else 0
+    skip = 5 if metric.labels[:5] == labels.ENGINE else 0
     return {sample.labels[skip:]: sample.value for sample in ledger.samples() if sample.metric is metric}
 
 
@@ -165,6 +165,42 @@ def test_a_reading_replaces_the_one_before_it_and_leaves_with_its_source(ledger)
 
     assert shown(ledger, metrics.USED_BYTES) == {}
     assert shown(ledger, metrics.CAPACITY_BLOCKS) == {("l0", "e"): 63}
+
+
+def test_a_reading_of_blocks_says_how_full_the_tier_is_and_of_what(ledger):
+    """UD-29: every copy fills a block; what requests pin is another number, and never the fill."""
+    reading = TierSample(
+        Tier.L0, "e", 2.0, capacity_blocks=100, used_blocks=60, pinned_blocks=100,
+        duplicate_blocks=6, orphan_blocks=3,
+    )  # fmt: skip
+
+    ledger.post(SOURCE, [reading])
+
+    found = {metric: shown(ledger, metric) for metric in block_metrics.BLOCKS.metrics[:4]}
+    assert found == {
+        block_metrics.FILL: {("l0", "e"): 0.66},
+        block_metrics.PINNED_BLOCKS: {("l0", "e"): 100},
+        block_metrics.DUPLICATE_BLOCKS: {("l0", "e"): 6},
+        block_metrics.ORPHAN_BLOCKS: {("l0", "e"): 3},
+    }
+
+
+def test_blocks_wanted_again_are_counted_by_tier_with_their_gap(ledger):
+    """Two blocks after 30 s, from L0; tokens of a request that asks no cache stand apart."""
+    chain = {"block_hashes": (1, 2)}
+    ledger.post(
+        SOURCE,
+        [
+            record(TokenSplit(40, computed=40), **chain, admitted_unix_seconds=10.0),
+            record(TokenSplit(40, l0=32, computed=8), **chain, admitted_unix_seconds=40.0),
+            record(TokenSplit(40, computed=40), **chain, admitted_unix_seconds=50.0, asks_cache=False),
+        ],
+    )
+
+    gaps = shown(ledger, block_metrics.REUSE_GAP)
+
+    assert {labels: (sum(value.counts), value.sum) for labels, value in gaps.items()} == {("l0",): (2, 60.0)}
+    assert shown(ledger, block_metrics.UNASKED_TOKENS) == {(): 40}
 
 
 def test_coverage_is_published_and_adds_to_no_sum(ledger, feed):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from exporters.oddities import MOST_KINDS, Oddities, Oddity, Repeats
+from exporters.oddities import MOST_KINDS, Finding, Oddities, Oddity, Repeats
 from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.severity import Severity
 
 SOURCE = SourceId(SourceKind.VLLM_EVENTS, "ns/chat/pod-0/0")
 
@@ -63,6 +64,25 @@ def test_kinds_are_bounded(oddities):
     assert len(found) == MOST_KINDS
     assert sum(found.values()) == 1000
     assert found["other"] == 1000 - (MOST_KINDS - 1)
+
+
+def finding(kind="suspect counter", severity=Severity.WARNING):
+    return Finding(kind, severity, BadInput(f"a {kind}", where="here", fix="use another"))
+
+
+def test_a_finding_holds_until_its_source_is_read_without_it(oddities, told):
+    """It is told when it is new, shown as 1 while it holds, and gone when its cause is."""
+    oddities.hold(SOURCE, [finding()])
+    oddities.hold(SOURCE, [finding(), finding("worse", Severity.CRITICAL)])
+    assert {sample.labels: sample.value for sample in oddities.samples()} == {
+        (str(SOURCE), "suspect counter", "warning"): 1,
+        (str(SOURCE), "worse", "critical"): 1,
+    }
+
+    oddities.hold(SOURCE, [])
+
+    assert list(oddities.samples()) == []
+    assert [message.count("use another") for message in told] == [1, 1]
 
 
 def test_a_message_may_be_said_again_once_it_was_forgotten(clock):

@@ -51,7 +51,7 @@ class Meaning:
     def __init__(self):
         self.calls = []
 
-    def message(self, payload):
+    def message(self, payload, sequence):
         if payload == b"fault":
             raise RuntimeError("a fault of ours")
         if payload == b"odd":

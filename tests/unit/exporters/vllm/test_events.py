@@ -52,7 +52,7 @@ def test_token_ids_never_pass(captures):
 
     fields = {name for payload in payloads for c in decode(payload).changes for name in c.__struct_fields__}
 
-    assert fields == {"medium", "group", "block_hashes", "parent_hash", "block_tokens"}
+    assert fields == {"medium", "group", "block_hashes", "parent_hash", "block_tokens", "kind"}
 
 
 def test_a_batch_keeps_its_time_and_rank(captures):

@@ -135,8 +135,19 @@ def test_the_size_and_fill_of_l0_come_from_the_page_and_the_events(source, engin
     reading = read(source, counters(10) + config)
 
     assert reading.entries == [
-        TierSample(Tier.L0, str(ENGINE), 1010.0, capacity_blocks=100, used_blocks=3, block_tokens=16),
-        TierSample(Tier.L1, str(ENGINE), 1010.0, used_blocks=1, block_tokens=16),
+        TierSample(
+            Tier.L0,
+            str(ENGINE),
+            1010.0,
+            capacity_blocks=100,
+            used_blocks=3,
+            block_tokens=16,
+            duplicate_blocks=0,
+            orphan_blocks=0,
+        ),
+        TierSample(
+            Tier.L1, str(ENGINE), 1010.0, used_blocks=1, block_tokens=16, duplicate_blocks=0, orphan_blocks=0
+        ),
     ]
     assert (facts.model, facts.block_tokens) == ("m", 16)
 

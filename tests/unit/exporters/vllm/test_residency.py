@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporters.vllm.events import BlocksCleared, BlocksRemoved, BlocksStored, ChangeBatch, decode_events
+from exporters.vllm.pools import Held
 from exporters.vllm.residency import Residency
 from tests.captured import event_payloads, expected
 from tierscope.domain.events import BlockAction, EvictionReason
 from tierscope.domain.tiers import Tier
 
+ROOM_WAS_NEEDED = (EvictionReason.CAPACITY, EvictionReason.DEMOTED)
 TIERS = {"GPU": Tier.L0, "CPU": Tier.L1, "STORAGE": Tier.L2}
 
 
@@ -75,7 +77,8 @@ def test_a_recorded_engine_ends_where_it_really_ended(captures, residency, run, 
     for medium, tier in TIERS.items():
         stored_key, removed_key = (f"{name}:{medium}:hashes" for name in ("BlockStored", "BlockRemoved"))
         assert counted[tier, BlockAction.STORED, None] == counts.get(stored_key, 0)
-        assert counted[tier, BlockAction.EVICTED, EvictionReason.CAPACITY] == counts.get(removed_key, 0)
+        left = [counted[tier, BlockAction.EVICTED, reason] for reason in ROOM_WAS_NEEDED]
+        assert sum(left) == counts.get(removed_key, 0)
     cleared = counted[Tier.L0, BlockAction.EVICTED, EvictionReason.CLEAR]
     assert cleared == told["live_hashes_by_medium_just_before_AllBlocksCleared"]["GPU"] == 62
     assert {m: n for m, n in live_before_clear.items() if n} == told[
@@ -204,6 +207,143 @@ def test_nothing_said_is_not_nothing_there(residency):
     apply(residency, stored(1))
 
     assert residency.resident(Tier.L1) is None
+
+
+def test_a_block_that_a_lower_tier_holds_is_demoted_not_evicted(residency):
+    """UD-40: the GPU lets go of two blocks, of which host memory has one."""
+    apply(residency, stored(1), stored(2, parent=1), stored(1, medium="CPU"))
+
+    events, _ = apply(residency, removed(2), removed(1))
+
+    assert [(event.reason, event.block_hashes) for event in events] == [
+        (EvictionReason.CAPACITY, (2,)),
+        (EvictionReason.DEMOTED, (1,)),
+    ]
+
+
+def test_a_block_stored_below_in_the_same_batch_is_demoted(residency):
+    """UD-40: engines tell of the GPU first and of the connector after it; the batch is one moment."""
+    apply(residency, stored(1))
+
+    events, _ = apply(residency, removed(1), stored(1, medium="CPU"))
+
+    assert events[0].reason is EvictionReason.DEMOTED
+
+
+def test_host_memory_demotes_to_storage_and_storage_to_nothing(residency):
+    """Only a tier further down keeps a block; the GPU's copy of it does not."""
+    apply(residency, stored(1, 2), stored(1, 2, medium="CPU"), stored(1, medium="FS"))
+
+    events, _ = apply(residency, removed(1, 2, medium="CPU"), removed(1, medium="FS"))
+
+    assert [(event.tier, event.reason, event.block_hashes) for event in events] == [
+        (Tier.L1, EvictionReason.CAPACITY, (2,)),
+        (Tier.L1, EvictionReason.DEMOTED, (1,)),
+        (Tier.L2, EvictionReason.CAPACITY, (1,)),
+    ]
+
+
+def test_the_age_of_evicted_blocks_is_counted_by_tier(residency):
+    """UD-40: a block stored at 10 s and gone at 25 s was 15 s old; what a clear took says nothing of room."""
+    residency.apply(ChangeBatch(10.0, (stored(1, 2, 3), stored(1, medium="CPU")), 0))
+    residency.apply(ChangeBatch(25.0, (removed(1), removed(2)), 0))
+    residency.apply(ChangeBatch(40.0, (BlocksCleared(), removed(1, medium="CPU")), 0))
+
+    ages = {sample.labels[0]: sample.value for sample in residency.samples()}
+
+    assert set(ages) == {"l0"}, "what host memory holds after a clear is not known"
+    assert (sum(ages["l0"].counts), ages["l0"].sum) == (2, 30.0)
+
+
+def test_copies_age_each_for_themselves(residency):
+    """The oldest copy of a block goes first."""
+    residency.apply(ChangeBatch(10.0, (stored(1, parent=9),), 0))
+    residency.apply(ChangeBatch(20.0, (stored(1, parent=9),), 0))
+    residency.apply(ChangeBatch(30.0, (removed(1), removed(1)), 0))
+
+    (sample,) = residency.samples()
+
+    assert (sum(sample.value.counts), sample.value.sum) == (2, 30.0)
+
+
+def test_further_copies_are_told_apart_from_blocks(residency):
+    """Three blocks, one of them twice and one of them three times."""
+    apply(residency, stored(1), stored(2, 3, parent=1), stored(2, parent=1), stored(3, parent=2))
+    apply(residency, stored(3, parent=2))
+    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=3, orphans=0)
+
+    apply(residency, removed(3), removed(2))
+
+    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=1, orphans=0)
+
+
+def test_a_block_told_again_in_full_report_mode_is_no_copy(residency):
+    """A reused prefix is announced from its root, new blocks after it; only the new ones are stored."""
+    apply(residency, stored(1, 2))
+
+    events, _ = apply(residency, stored(1, 2), stored(3, parent=2))
+
+    assert [event.block_hashes for event in events] == [(3,)]
+    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=0, orphans=0)
+
+
+def test_blocks_behind_a_gap_are_orphans(residency):
+    """Nothing after a missing block can be hit; it comes back into use when the block does."""
+    apply(residency, stored(1, 2, 3, 4), stored(5, parent=2), stored(6))
+    apply(residency, removed(2))
+    assert residency.held(Tier.L0).orphans == 3
+
+    apply(residency, stored(2, parent=1))
+
+    assert residency.held(Tier.L0).orphans == 0
+
+
+@pytest.mark.parametrize("kind", ["sliding_window", "mamba", "chunked_local_attention", "tomorrows"])
+def test_where_a_prefix_needs_no_ancestors_there_are_no_orphans(residency, kind):
+    """A sliding window looks back over a few blocks only; what came before may go."""
+    apply(residency, BlocksStored("GPU", 1, (1, 2, 3), None, 16, kind))
+
+    apply(residency, removed(1, group=1))
+
+    assert residency.held(Tier.L0) == Held(distinct=2, duplicates=0, orphans=0)
+
+
+def test_a_partial_block_is_not_counted_as_a_whole_one(residency):
+    """UD-34: a chunk of 4 tokens among chunks of 16 holds no whole block."""
+    apply(residency, stored(1, 2, medium="CPU"), BlocksStored("CPU", 0, (3,), 2, 4))
+    assert residency.resident(Tier.L1) == 2
+
+    apply(residency, removed(3, medium="CPU"), removed(1, medium="CPU"))
+
+    assert residency.resident(Tier.L1) == 1
+
+
+def test_a_tier_that_only_grows_does_not_fill_our_memory():
+    """Storage never announces a removal: beyond a bound it is absent, and said to be."""
+    residency = Residency("ns/chat/pod-0/0", "events", most_blocks=100)
+
+    events, oddities = apply(residency, *(stored(n, medium="STORAGE") for n in range(1000)), stored(1))
+
+    assert len(events) == 1001, "what happens is still told"
+    assert oddities == ["tier too large to follow"]
+    assert residency.held(Tier.L2) is None
+    assert residency.resident(Tier.L0) == 1
+    assert sum(map(len, residency._pools.values())) <= 101
+
+
+def test_every_event_says_where_it_stands_in_its_stream():
+    """The batch's number and the change's place in it, the same whatever was known before the batch."""
+    changes = (stored(1, 2), removed(8), removed(1), stored(3, parent=2))
+    knowing, ignorant = Residency("h", "a"), Residency("h", "b")
+    apply(knowing, stored(1, 2), stored(8), stored(1, medium="CPU"))
+
+    told = [
+        {(event.sequence, event.ordinal) for event in residency.apply(ChangeBatch(1.0, changes, 0), 7)[0]}
+        for residency in (knowing, ignorant)
+    ]
+
+    assert told[1] == {(7, 0), (7, 1), (7, 2)}
+    assert told[0] == {(7, 1), (7, 2)}, "the first store was only told again"
 
 
 steps = st.lists(
