@@ -151,4 +151,6 @@ def test_kv_events_are_in_the_store_once(captures, publish, exporting, collectin
         ).fetchall()
     stored = {tier: int(blocks) for tier, action, blocks in found if action == "stored"}
     assert stored == {"l0": 375, "l1": 347, "l2": 229}
-    assert sum(int(blocks) for _, action, blocks in found if action == "capacity") == 313 + 187
+    left = {action: int(blocks) for tier, action, blocks in found if tier == "l0" and action != "stored"}
+    assert left == {"capacity": 18, "demoted": 295, "clear": 62}
+    assert sum(int(blocks) for tier, action, blocks in found if (tier, action) == ("l1", "demoted")) == 187

@@ -104,8 +104,9 @@ def block_event_row(event: BlockEvent, feed: int) -> Row:
     """A row of `block_events`."""
     hashes = event.block_hashes
     first = hashes[0] if hashes else None
+    place = (event.action, first, len(hashes)) if event.sequence is None else (event.sequence, event.ordinal)
     return (
-        row_id(event.tier, event.holder, event.action, event.at_unix_seconds, first, len(hashes)),
+        row_id(event.tier, event.holder, event.at_unix_seconds, *place),
         feed,
         event.tier.value,
         event.holder,

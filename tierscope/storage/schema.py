@@ -130,7 +130,7 @@ BLOCK_EVENTS = Table(
     "block_events",
     "Blocks stored in or evicted from a tier, together, at one time.",
     (
-        Column("id", "UBIGINT", "Row id: 64 bits made of what happened, to whom and when."),
+        Column("id", "UBIGINT", "64 bits made of the holder, the time and the place in the holder's stream."),
         _FEED,
         *_HOLDER,
         Column("action", "VARCHAR", "`stored` or `evicted`."),

@@ -12,7 +12,7 @@ from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tierscope.domain.batch import FeedGap, FeedPosition
 from tierscope.domain.deployment import Deployment, Objective, RoutingPolicy, TierConfig
 from tierscope.domain.errors import StoreUnusable
-from tierscope.domain.events import BlockAction, BlockEvent, SourceCoverage, TierSample
+from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, SourceCoverage, TierSample
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Tier
@@ -132,6 +132,23 @@ def test_what_an_earlier_run_of_an_exporter_told_is_not_told_anew(store):
 
     assert before[0] == totals(store)
     assert (before[1], store.reader().row_counts()["block_events"]) == (2, 3)
+
+
+def test_an_event_is_known_by_its_place_in_its_stream_whatever_was_told_of_it(store):
+    """A run that saw less names fewer blocks and other reasons; the change is stored once all the same."""
+    cleared = BlockEvent(
+        Tier.L0, str(ENGINES[0]), BlockAction.EVICTED, (1, 2, 3), START,
+        reason=EvictionReason.CLEAR, sequence=9, ordinal=0,
+    )  # fmt: skip
+    gone = replace(cleared, ordinal=1, block_hashes=(4,), reason=EvictionReason.CAPACITY)
+    below = replace(gone, block_hashes=(5,), reason=EvictionReason.DEMOTED)
+    store.append(batch(0, cleared, gone, below))
+
+    seen_less = [replace(cleared, block_hashes=(3,)), replace(gone, block_hashes=(4, 5))]
+    another_life = replace(cleared, at_unix_seconds=START + 1)
+    store.append(batch(0, *seen_less, another_life, incarnation=1))
+
+    assert store.reader().row_counts()["block_events"] == 4
 
 
 @pytest.mark.parametrize(
