@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engines.environment import Environment, vllm_environment
-from tests.engines.lmcache_environment import LMCacheEnvironment, lmcache_environment
+from tests.engines.lmcache_environment import LMCacheEnvironment, lmcache_environment, vllm_with_lmcache
 
 
 def pytest_collection_modifyitems(items):
@@ -25,3 +25,9 @@ def vllm() -> Environment:
 def lmcache() -> LMCacheEnvironment:
     """An environment with LMCache and the checkout's probe."""
     return lmcache_environment()
+
+
+@pytest.fixture(scope="session")
+def vllm_lmcache(vllm) -> Environment:
+    """The environment with vLLM, and LMCache's connector beside it."""
+    return vllm_with_lmcache(vllm)

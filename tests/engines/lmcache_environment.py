@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.engines import virtualenv
+from tests.engines.environment import Environment
 
 PINS = Path(__file__).parent / "lmcache-0.5.6.txt"
+CONNECTOR_PINS = Path(__file__).parent / "lmcache-connector-0.5.6.txt"
 
 
 @dataclass(frozen=True)
@@ -36,3 +38,9 @@ def lmcache_environment() -> LMCacheEnvironment:
     """Return the LMCache environment, built first where it is missing (about 90 seconds, 1.4 GB)."""
     given = os.environ.get("TIERSCOPE_LMCACHE_ENVIRONMENT")
     return LMCacheEnvironment(virtualenv.prepared("lmcache", PINS, given=given))
+
+
+def vllm_with_lmcache(vllm: Environment) -> Environment:
+    """Return vLLM's environment with LMCache's connector laid over it (about 100 MB)."""
+    folder = virtualenv.prepared("-lmcache", CONNECTOR_PINS, base=vllm.folder)
+    return Environment(folder, vllm.model)

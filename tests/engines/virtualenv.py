@@ -20,16 +20,16 @@ PROBE_DIGEST = ".tierscope-probe-digest"
 NICE = ("nice", "-n", "10")
 
 
-def prepared(name: str, pins: Path, *, given: str | None = None) -> Path:
+def prepared(name: str, pins: Path, *, given: str | None = None, base: Path | None = None) -> Path:
     """Return an environment with what `pins` lists and the checkout's probe.
 
     It is named by its pins, so changed pins are another environment; it is built where it is missing. `given`
-    is an environment to use instead.
+    is an environment to use instead. With a `base` it also has what that one has, and leaves it as it is.
     """
-    folder = Path(given) if given else cache() / f"{name}-{digest([pins])}"
+    folder = Path(given) if given else cache() / f"{base.name if base else ''}{name}-{digest([pins])}"
     with _locked(cache() / f"{folder.name}.lock"):
         if not given and not (folder / READY).exists():
-            _build(folder, pins)
+            _build(folder, pins, base)
         _install_probe(folder)
     return folder
 
@@ -77,10 +77,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _build(folder: Path, pins: Path) -> None:
+def _build(folder: Path, pins: Path, base: Path | None) -> None:
     print(f"building {folder} from {pins.name}; a few minutes", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
     run(sys.executable, "-m", "venv", folder)
+    if base is not None:
+        (packages,) = folder.glob("lib/python*/site-packages")
+        (packages / "base.pth").write_text(str(base / packages.relative_to(folder)) + "\n")
     run(*NICE, folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "-r", pins)
     (folder / READY).touch()
 

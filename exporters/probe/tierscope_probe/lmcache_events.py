@@ -35,6 +35,7 @@ class Translator:
         self._stores: dict[tuple[int, int], BusEvent] = {}
         self._loads: dict[tuple[int, int], BusEvent] = {}
         self._loaded: dict[int, Record] = {}
+        self._reserved: Sequence[ObjectKey] = ()
         self._newest_loaded: bytes | None = None
         self.handlers: Mapping[str, Callable[[BusEvent], list[Record]]] = {
             "mp.lookup_prefetch.start": self._lookup_started,
@@ -46,6 +47,7 @@ class Translator:
             "mp.retrieve.start": self._transfer_started,
             "mp.retrieve.end": self._retrieved,
             "l1.write.finished": self._l1_stored,
+            "l1.read.reserved": self._l1_read_reserved,
             "l1.write_finished_and_read_reserved": self._l1_loaded,
             "l1.read.finished": self._l1_read,
             "l1.keys.evicted": self._l1_left,
@@ -142,9 +144,15 @@ class Translator:
         said = event.metadata
         return self._l1.arrived(event.timestamp, said["l1_tag"], said["keys"], said["meta"], "store")
 
+    def _l1_read_reserved(self, event: BusEvent) -> list[Record]:
+        self._reserved = event.metadata["keys"]
+        return []
+
     def _l1_loaded(self, event: BusEvent) -> list[Record]:
         said = event.metadata
-        self._newest_loaded = low_bytes(said["keys"][-1].chunk_hash) if said["keys"] else None
+        # Keys that another load brought meanwhile are only locked, which was published right before.
+        brought = said["keys"] or self._reserved
+        self._newest_loaded = low_bytes(brought[-1].chunk_hash) if brought else None
         return self._l1.arrived(event.timestamp, said["l1_tag"], said["keys"], said["meta"], "load")
 
     def _l1_read(self, event: BusEvent) -> list[Record]:

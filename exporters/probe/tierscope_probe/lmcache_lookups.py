@@ -27,6 +27,7 @@ class Session:
         self.hashes: Sequence[bytes] = ()
         self.prompt_tokens: int | None = None
         self.request: int | None = None
+        self.position = 0
         self.__dict__.pop("_chunks", None)
 
     @cached_property
@@ -48,6 +49,7 @@ class Sessions:
     def __init__(self, most_sessions: int = MOST_SESSIONS) -> None:
         self._sessions: dict[str, Session] = {}
         self._most_sessions = most_sessions
+        self._positions = self._ahead = 0
 
     def started(self, rid: str, at: float) -> None:
         """A lookup began."""
@@ -58,6 +60,8 @@ class Sessions:
         session = self._get(rid)
         session.hashes = hashes
         session.prompt_tokens = prompt_tokens
+        session.position = self._positions
+        self._positions += 1
 
     def answered(self, rid: str) -> Session:
         """The lookup under way ended; returns its session, whose `answered` counts this one too."""
@@ -79,19 +83,20 @@ class Sessions:
     def loads_for(self, request: int, chunk: bytes | None) -> str | None:
         """Return the session for which a load brought a chunk; None when none or nothing names it.
 
-        Of several that wait for the chunk, the one this `request` loaded for before, else the oldest that
-        no other request loaded for.
+        Several may wait for the chunk: then the one this `request` loaded for before, else the one whose
+        place among the lookups is nearest to the request's number, because LMCache numbers them in turn.
         """
         if chunk is None:
             return None
         waiting = [each for each in self._sessions.values() if each.is_open and each.asked_for(chunk)]
-        for session in [
-            *(each for each in waiting if each.request == request),
-            *(each for each in waiting if each.request is None),
-        ]:
-            session.request = request
-            return session.rid
-        return None
+        free = [each for each in waiting if each.request in (None, request)]
+        if not free:
+            return None
+        found = min(free, key=lambda each: (each.request is None, abs(each.position + self._ahead - request)))
+        if len(waiting) == 1:
+            self._ahead = request - found.position
+        found.request = request
+        return found.rid
 
     def stores(self, chunk: bytes) -> str | None:
         """Return the one session that asked for a chunk; None when there is none or more than one."""

@@ -44,10 +44,14 @@ class Desk:
         (record,) = self.hear("mp.lookup_prefetch.end", at, session, **{**answer, **said})
         return record
 
-    def load(self, request: int, *chunks: str) -> list[dict]:
-        task = {"request_id": request, "adapter_index": 0, "task_id": request, "l2_name": "fs"}
+    def load(self, request: int, *chunks: str, adapter: int = 0, known: bool = False) -> list[dict]:
+        """Load chunks for one of LMCache's own requests; `known`: another load was faster."""
+        task = {"request_id": request, "adapter_index": adapter, "task_id": request, "l2_name": "fs"}
         self.hear("l2.load_task.submitted", 1.1, **task, key_count=len(chunks), total_bytes=10)
-        self.hear("l1.write_finished_and_read_reserved", 1.2, l1_tag="", keys=keys(*chunks), meta=[])
+        if known:
+            self.hear("l1.read.reserved", 1.2, l1_tag="", keys=keys(*chunks))
+        loaded = [] if known else keys(*chunks)
+        self.hear("l1.write_finished_and_read_reserved", 1.2, l1_tag="", keys=loaded, meta=[])
         early = self.hear("l2.load_task.completed", 1.3, **task)
         counted = {"request_id": request, "loaded_count": len(chunks), "failed_count": 0}
         return early + self.hear("l2.prefetch.load.completed", 1.3, **counted)
@@ -136,14 +140,38 @@ def test_a_load_is_for_the_lookup_that_asked_for_its_chunks(desk):
     assert (record["start"], record["end"]) == (1.1, 1.3)
 
 
-def test_two_loads_of_one_chunk_are_for_two_lookups(desk):
-    """Equal prompts at once: the oldest lookup that has no load yet."""
+def test_loads_of_one_chunk_are_for_the_lookups_in_their_order(desk):
+    """Equal prompts at once: LMCache numbers lookups in turn, whenever their loads end."""
+    for session in ("r0", "r1", "r2"):
+        desk.look_up(session, "a")
+
+    loads = (
+        desk.load(2, "0", "a1") + desk.load(0, "0", "a1", known=True) + desk.load(1, "0", "a1", known=True)
+    )
+
+    assert [record["rid"] for record in loads] == ["r2", "r0", "r1"]
+
+
+def test_both_adapters_of_a_lookup_load_for_it(desk):
+    """Each has a task of its own under one number."""
+    desk.look_up("r0", "a")
+    desk.look_up("r1", "a")
+
+    loads = desk.load(1, "0") + desk.load(1, "a1", adapter=1)
+
+    assert [(record["rid"], record["adapter"]) for record in loads] == [("r1", 0), ("r1", 1)]
+
+
+def test_numbers_that_others_used_up_are_noticed(desk):
+    """Prefetches over HTTP are numbered too; a load for the only lookup that waits tells how many."""
+    desk.look_up("r0", "b")
+    desk.load(10, "b1")
     desk.look_up("r1", "a")
     desk.look_up("r2", "a")
 
-    loads = desk.load(7, "0") + desk.load(8, "0") + desk.load(8, "a1")
+    loads = desk.load(12, "a1") + desk.load(11, "a1", known=True)
 
-    assert [record["rid"] for record in loads] == ["r1", "r2", "r2"]
+    assert [record["rid"] for record in loads] == ["r2", "r1"]
 
 
 def test_a_load_nobody_waits_for_has_no_request(desk):

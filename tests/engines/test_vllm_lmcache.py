@@ -1,0 +1,200 @@
+"""Real vLLM in front of a real LMCache server, the probe in both: one split of every prompt."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import pytest
+
+from tests.engines import hook
+from tests.engines.lmcache_records import read_settled
+from tests.engines.lmcache_server import CHUNK_TOKENS, LMCacheServer
+from tests.engines.page import Page
+from tests.engines.server import EngineServer, transfer_config
+from tests.engines.workload import Sent, Workload
+
+CHUNK_BYTES = 32_768
+"""Of the tiny model: 2 layers, 2 heads of 32, keys and values, 2 bytes, 64 tokens."""
+L1_CHUNKS = 80
+ANY = "tcp://127.0.0.1:*"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where one admission's tokens came from, by the rule for an engine's and LMCache's records together.
+
+    LMCache looks a prompt up from its start, also what the engine has itself. So of what L1 has, the engine
+    loaded the part beyond its own; the rest of what it loaded was from L2.
+    """
+
+    rid: str
+    attempt: int
+    prompt: int
+    local: int
+    external: int
+    lookup: hook.Record | None
+
+    @property
+    def l1(self) -> int:
+        """Tokens loaded from L1."""
+        found = self.lookup["l1_hit_tokens"] if self.lookup else 0
+        return max(0, min(found, self.local + self.external) - self.local) if self.external else 0
+
+    @property
+    def l2(self) -> int:
+        """Tokens loaded from L2."""
+        return self.external - self.l1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A workload, both probes' records, and both servers' pages."""
+
+    sent: list[Sent]
+    engine: list[hook.Record]
+    cache: list[hook.Record]
+    engine_page: Page
+    cache_page: Page
+
+    def of(self, kind: str) -> list[hook.Record]:
+        """Return LMCache's records of a kind."""
+        return [record for record in self.cache if record["t"] == kind]
+
+    @cached_property
+    def splits(self) -> list[Split]:
+        """Every admission with its lookup: the k-th of a request with the k-th."""
+        lookups = {(record["rid"], record["k"]): record for record in self.of("lookup")}
+        return [
+            Split(
+                record["rid"],
+                record["attempt"],
+                record["prompt"],
+                record["local"],
+                record["external"],
+                lookups.get((record["rid"], record["attempt"])),
+            )
+            for record in self.engine
+            if record["t"] == "admit"
+        ]
+
+    @cached_property
+    def counted(self) -> list[Split]:
+        """First admissions of requests that had a token: those in the engine's counters."""
+        reached = {record["rid"] for record in self.engine if record["t"] == "first"}
+        return [split for split in self.splits if split.attempt == 0 and split.rid in reached]
+
+
+@pytest.fixture(scope="module")
+def run(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
+    """A workload that overflows L0 and L1, and comes back to what it had."""
+    folder = tmp_path_factory.mktemp("vllm-lmcache")
+    addresses = folder / "engine-probe.json"
+    probe = {"endpoint": ANY, "replay_endpoint": ANY, "address_file": str(addresses)}
+    with LMCacheServer(
+        lmcache, folder, l1_chunks=L1_CHUNKS, chunk_bytes=CHUNK_BYTES, watermark_ratio=0.5
+    ) as cache:
+        connector = transfer_config(
+            "ObservingLMCacheMPConnector",
+            role="kv_both",
+            tierscope=probe,
+            **{"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": cache.rpc_port},
+        )
+        with (
+            EngineServer(vllm_lmcache, folder, arguments=connector) as engine,
+            Workload(engine.url) as workload,
+        ):
+            workload.run()
+            records = read_settled(cache, hook.addresses(cache.addresses))
+            return Run(
+                workload.sent,
+                hook.read_all(hook.addresses(addresses)),
+                records,
+                Page(engine.metrics()),
+                Page(cache.metrics()),
+            )
+
+
+def test_the_workload_used_all_three_tiers(run):
+    """Hits in each, evictions from L0 and L1, preemptions."""
+    assert len(run.sent) >= 200
+    assert sum(split.local for split in run.counted) > 0
+    assert sum(split.l1 for split in run.counted) > 0
+    assert sum(split.l2 for split in run.counted) > 0
+    assert {record["reason"] for record in run.of("l1_evicted")} >= {"capacity", "after_read"}
+    assert run.engine_page.total("vllm:num_preemptions_total") > 0
+
+
+def test_every_prompt_is_split_as_the_engine_counted(run):
+    """Prompt = L0 + L1 + L2 + computed, against the engine's own counters: none off."""
+    by_source = "vllm:prompt_tokens_by_source_total"
+    external = sum(split.l1 + split.l2 for split in run.counted)
+    computed = sum(split.prompt - split.local - split.external for split in run.counted)
+
+    assert sum(split.prompt for split in run.counted) == run.engine_page.total("vllm:prompt_tokens_total")
+    assert sum(split.local for split in run.counted) == run.engine_page.total(
+        by_source, source="local_cache_hit"
+    )
+    assert external == run.engine_page.total(by_source, source="external_kv_transfer")
+    assert computed == run.engine_page.total(by_source, source="local_compute")
+
+
+def test_every_admission_that_loaded_has_its_lookup(run):
+    """The engine loads up to the end of what LMCache found, less the one token it must compute."""
+    loading = [split for split in run.splits if split.external]
+
+    for split in loading:
+        assert split.lookup is not None
+        assert split.local + split.external in (split.lookup["hit_tokens"], split.lookup["hit_tokens"] - 1)
+        assert split.l2 <= split.lookup["l2_hit_tokens"]
+    assert {split.attempt for split in loading} >= {0}
+
+
+def test_what_is_l2s_was_loaded_from_l2_for_that_request(run):
+    """The chunks that came from L2 within a lookup are those that the lookup found beyond L1."""
+    loads = defaultdict(list)
+    for load in run.of("load"):
+        loads[load["rid"]].append(load)
+
+    for split in (split for split in run.splits if split.l2):
+        within = [
+            load
+            for load in loads[split.rid]
+            if split.lookup["start"] <= load["start"] <= load["end"] <= split.lookup["end"]
+        ]
+        assert sum(load["loaded_keys"] for load in within) * CHUNK_TOKENS == split.lookup["l2_hit_tokens"]
+
+
+def test_each_request_has_the_cached_tokens_its_client_was_told(run):
+    """L0, L1 and L2 tokens of a request are the API's `cached_tokens`, or those of one child of n."""
+    splits = defaultdict(list)
+    for split in run.counted:
+        splits[hook.client_id({"rid": split.rid})].append(split)
+    answered = [sent for sent in run.sent if sent.cached_tokens is not None]
+
+    for sent in answered:
+        assert sent.cached_tokens in [split.local + split.l1 + split.l2 for split in splits[sent.request_id]]
+
+
+def test_the_servers_counters_are_the_records_sums(run):
+    """As without an engine: hits of both tiers, arrivals, departures, loads."""
+    for metric, kind, name in (
+        ("lookup_hit_l1_tokens", "lookup", "l1_hit_tokens"),
+        ("lookup_hit_l2_tokens", "lookup", "l2_hit_tokens"),
+        ("l1_write_chunks", "l1_stored", "keys"),
+        ("l1_evicted_chunks", "l1_evicted", "keys"),
+        ("l2_prefetch_load_completed_chunks", "load", "loaded_keys"),
+        ("l2_store_completed_objects_chunks", "store", "stored_keys"),
+    ):
+        assert sum(record[name] for record in run.of(kind)) == run.cache_page.total(
+            f"lmcache_mp_{metric}_total"
+        )
+
+
+def test_neither_probe_had_trouble(run):
+    """No drop, no error, in either process."""
+    for records in (run.engine, run.cache):
+        stats = [record for record in records if record["t"] == "stats"][-1]
+        assert (stats["dropped"], stats["errors"]) == (0, 0)
+    assert run.of("stats")[-1]["bus_dropped"] == 0
