@@ -15,9 +15,11 @@ def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -
     """Take exporters' feeds into the event store, and keep advice fresh in the background."""
     from collectors.collector import Collector
     from tierscope.advice.recommend import recommend
+    from tierscope.cli.logs import log_to_stderr
     from tierscope.cli.processes import StopRequest, announce
     from tierscope.cli.settings_file import load_settings
 
+    log_to_stderr()
     stop = StopRequest(lifeline=lifeline)
     settings = load_settings(config).collector
     collector = Collector(settings, recommend=recommend)

@@ -10,9 +10,11 @@ from tierscope.cli.options import Config, Json, Lifeline
 def export(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
     """Read this node's engines and caches; serve /metrics, emit spans, publish the feed."""
     from exporters.process import Exporter
+    from tierscope.cli.logs import log_to_stderr
     from tierscope.cli.processes import StopRequest, announce
     from tierscope.cli.settings_file import load_settings
 
+    log_to_stderr()
     stop = StopRequest(lifeline=lifeline)
     exporter = Exporter(load_settings(config).exporter)
     try:

@@ -19,10 +19,12 @@ def serve(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> 
     import uvicorn
 
     from api.app import create_app
+    from tierscope.cli.logs import log_to_stderr
     from tierscope.cli.processes import Restarter, StopRequest, announce
     from tierscope.cli.settings_file import load_settings
     from tierscope.storage.serving import RemoteReader
 
+    log_to_stderr()
     stop = StopRequest(lifeline=lifeline)
     settings = load_settings(config)
     listener = listen(settings.api.listen_host, settings.api.listen_port)
