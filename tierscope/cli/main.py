@@ -11,6 +11,7 @@ import sys
 import typer
 
 from tierscope.cli import dashboards
+from tierscope.cli.bench import bench
 from tierscope.cli.collect import collect
 from tierscope.cli.curve import curve
 from tierscope.cli.demo import demo
@@ -26,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (demo, export, collect, serve, recommend, curve):
+for command in (demo, export, collect, serve, recommend, curve, bench):
     app.command()(command)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")

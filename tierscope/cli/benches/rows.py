@@ -1,0 +1,31 @@
+"""A bench's row, and how time is taken for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure of ours, and a peer's of the same work in the same run where there is a peer.
+
+    `ratio` says how many times the peer's figure ours is; None without a peer.
+    """
+
+    what: str
+    value: float
+    unit: str
+    peer: str | None = None
+    ratio: float | None = None
+
+
+def best_seconds(action: Callable[[], object], *, repeats: int = 5) -> float:
+    """Run an action so many times and return the shortest; the others were disturbed."""
+    shortest = float("inf")
+    for _ in range(repeats):
+        started = time.perf_counter()
+        action()
+        shortest = min(shortest, time.perf_counter() - started)
+    return shortest
