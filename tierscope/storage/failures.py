@@ -49,9 +49,15 @@ _FAILURES = (
         "free some space; a collector goes on by itself once there is room",
     ),
     _Failure(
-        "(?P<why>No such file or directory|Permission denied|Is a directory|read-only)",
+        r"(?P<why>No such file or directory|Permission denied|Is a directory|Not a directory"
+        r"|[Rr]ead-only( file system)?)",
         "the store cannot be opened or written: {why}",
         "name a file that can be written, in a folder that exists",
+    ),
+    _Failure(
+        "Too many open files",
+        "this process may open no more files",
+        "raise its limit of open files (ulimit -n)",
     ),
 )
 
