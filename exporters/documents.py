@@ -15,7 +15,7 @@ def read_document(body: bytes, kind: type[T], *, where: str) -> T:
     """Read one JSON document; raises `SourceUnreadable` that names the field which is not as expected."""
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SourceUnreadable(
             f"an answer is not the document it should be: {error}",
             where=where,

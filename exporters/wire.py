@@ -19,6 +19,10 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 """A number of tokens or records that one request or batch can have."""
 
 
+UNREADABLE = (msgspec.MsgspecError, RecursionError)
+"""What decoding raises for bytes that are not what they should be; the second for nesting without end."""
+
+
 class _MapTag(msgspec.Struct):
     """The two fields in which maps of our streams say what kind they are."""
 
@@ -48,7 +52,7 @@ def decode_each(
     for item in items:
         try:
             decoded.append(decode(item))
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             oddities.append(_oddity(_kind(item), error, set(known), where))
     return decoded, oddities
 
@@ -57,7 +61,7 @@ def _kind(item: msgspec.Raw) -> str | None:
     """What an item says it is."""
     try:
         tag = _decode_map_tag(item)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return _kind_of_array(item)
     return tag.type or tag.t
 
@@ -65,11 +69,11 @@ def _kind(item: msgspec.Raw) -> str | None:
 def _kind_of_array(item: msgspec.Raw) -> str | None:
     try:
         return _decode_array_tag(item).kind
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 
-def _oddity(kind: str | None, error: msgspec.MsgspecError, known: set[str], where: str) -> Oddity:
+def _oddity(kind: str | None, error: Exception, known: set[str], where: str) -> Oddity:
     if kind is None:
         what, problem = "item without a kind", f"an item does not say what it is ({error})"
     elif kind in known:

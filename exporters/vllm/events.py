@@ -15,7 +15,7 @@ from typing import TypeGuard
 import msgspec
 
 from exporters.oddities import Oddity
-from exporters.wire import Count, Seconds, decode_each, undecodable
+from exporters.wire import UNREADABLE, Count, Seconds, decode_each, undecodable
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import BLOCK_HASH_MASK, block_hash_of_bytes
 
@@ -144,7 +144,7 @@ def decode_events(payload: bytes, *, where: str) -> ChangeBatch:
     for decode in (_decode_map_batch, _decode_array_batch):
         try:
             at_unix_seconds, events, rank = decode(payload)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             continue
         return ChangeBatch(at_unix_seconds, tuple(map(_change, events)), rank)
     return _decode_one_by_one(payload, where)
@@ -153,7 +153,7 @@ def decode_events(payload: bytes, *, where: str) -> ChangeBatch:
 def _decode_one_by_one(payload: bytes, where: str) -> ChangeBatch:
     try:
         at_unix_seconds, items, rank = _decode_raw_batch(payload)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise undecodable(payload, error, where) from error
     events, oddities = decode_each(items, _decode_either, known=_KINDS, where=where)
     return ChangeBatch(at_unix_seconds, tuple(map(_change, events)), rank, tuple(oddities))

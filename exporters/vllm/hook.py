@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from exporters.oddities import Oddity
-from exporters.wire import Count, Seconds, decode_each, undecodable
+from exporters.wire import UNREADABLE, Count, Seconds, decode_each, undecodable
 
 BlockTokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 
@@ -113,11 +113,11 @@ def decode_records(payload: bytes, *, where: str) -> HookBatch:
     """
     try:
         return HookBatch(tuple(_decode_records(payload)))
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         pass
     try:
         items = _decode_raw(payload)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise undecodable(payload, error, where) from error
     records, oddities = decode_each(items, _decode_record, known=_KINDS, where=where)
     return HookBatch(tuple(records), tuple(oddities))

@@ -67,7 +67,7 @@ class _Problem(msgspec.Struct, array_like=True):
 
 _OK, _ERROR = b"ok", b"error"
 _KINDS = {kind.__name__: kind for kind in (BadInput, SourceUnreadable, StoreUnusable)}
-_UNREADABLE = (msgspec.MsgspecError, TierscopeError, ValueError, IndexError, TypeError)
+_UNREADABLE = (msgspec.MsgspecError, TierscopeError, ValueError, IndexError, TypeError, RecursionError)
 
 
 def encode_question(method: str, arguments: Sequence[object]) -> bytes:

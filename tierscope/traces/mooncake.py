@@ -110,7 +110,7 @@ def _line(text: bytes | None, *, where: str) -> Line | None:
         return None
     try:
         return DECODER.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         message, _, place = str(error).partition(" - at `$.")
         missing = re.search(r"missing required field `(\w+)`", message)
         field = missing[1] if missing else place.rstrip("`")

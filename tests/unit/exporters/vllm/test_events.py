@@ -27,6 +27,12 @@ def decode(payload):
     return decode_events(payload, where="events of pod-0")
 
 
+def test_nesting_without_end_is_no_fault_of_ours():
+    """A payload deeper than any stack is refused like any other that cannot be read."""
+    with pytest.raises(BadInput, match="cannot be read"):
+        decode(b"\x93\x00" + b"\x91" * 100_000)
+
+
 def test_every_releases_encoding_reads_the_same(captures):
     """Arrays up to 0.23 and maps since, integer hashes and digests: the same three changes come out."""
     lines = (captures / "vllm" / "kv-event-encodings" / "payloads_by_version.jsonl").read_text("utf-8")

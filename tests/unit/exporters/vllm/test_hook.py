@@ -31,6 +31,13 @@ def test_every_recorded_record_is_read(captures, run):
     assert kinds == expected(folder)["records"]
 
 
+@pytest.mark.parametrize("payload", [b"\x91" * 100_000, b"\x91\x81\xa1t" + b"\x91" * 100_000])
+def test_nesting_without_end_is_no_fault_of_ours(payload):
+    """A payload deeper than any stack is refused like any other that cannot be read."""
+    with pytest.raises(BadInput, match="cannot be read"):
+        decode_records(payload, where="hook of pod-0")
+
+
 def test_a_record_nobody_knows_costs_only_itself():
     """A later kind, a broken record and a thing that is no record are named; the rest is read."""
     batch = decode(
