@@ -16,6 +16,9 @@ SEQUENCE_BYTES = 8
 END = b"\xff" * SEQUENCE_BYTES
 """The sequence of the marker that ends a replay."""
 
+LARGEST_SEQUENCE = 2**53 - 1
+"""No stream comes this far: a larger number is damage, and would make as many messages missing."""
+
 
 def pack_sequence(sequence: int) -> bytes:
     """Return the 8 bytes of a sequence number."""
@@ -63,6 +66,8 @@ def _tail(frames: Sequence[bytes], where: str) -> tuple[bytes, bytes]:
 def _check_sequence(sequence: bytes, where: str) -> None:
     if len(sequence) != SEQUENCE_BYTES:
         _refuse(f"a sequence number has {len(sequence)} bytes, not {SEQUENCE_BYTES}", where)
+    if sequence != END and int.from_bytes(sequence, "big") > LARGEST_SEQUENCE:
+        _refuse(f"the sequence number {int.from_bytes(sequence, 'big')} cannot be meant", where)
 
 
 def _refuse(what: str, where: str) -> NoReturn:
