@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,15 @@ from tierscope.storage.database import Database
 from tierscope.storage.schema import SCHEMA_VERSION, TABLES, VERSION
 from tierscope.storage.views import VIEWS
 
+_HEADERS_BYTES = 3 * 4096
+"""No DuckDB file is shorter: one main header and two that take turns."""
+
+_MAGIC, _MAGIC_AT = b"DUCK", 8
+
 
 def open_to_write(path: Path, clock: Callable[[], float]) -> Database:
     """Open or create the store at `path` as its only owner; raises `StoreUnusable`."""
+    _remove_unfinished(path)
     database = Database(path)
     try:
         if not _is_store(database):
@@ -27,6 +34,28 @@ def open_to_write(path: Path, clock: Callable[[], float]) -> Database:
         database.close()
         raise
     return database
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a full disk or a kill leaves of a file that was only just being created.
+
+    Such a file ends before its three headers do, and has no log. DuckDB locks a file before it writes,
+    so one that can be locked is nobody's.
+    """
+    try:
+        if not path.is_file() or path.stat().st_size >= _HEADERS_BYTES or _log_of(path).exists():
+            return
+        with path.open("r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            start = file.read(_MAGIC_AT + len(_MAGIC))
+            if not start or start[_MAGIC_AT:] == _MAGIC:
+                path.unlink()
+    except OSError:
+        return  # DuckDB will say what is wrong with it
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.wal")
 
 
 def open_to_read(path: Path) -> Database:

@@ -21,6 +21,14 @@ print("held", flush=True)
 sys.stdin.read()
 """
 
+LOCKER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
 
 def open_store(path):
     return Store.open(path, clock=lambda: START)
@@ -86,15 +94,54 @@ def test_a_second_owner_in_the_same_process_is_refused(stored):
         assert "already open in this process" in refusal(stored).what
 
 
-@pytest.mark.parametrize(
-    ("content", "said"), [(b"# a text\n" * 999, "not a DuckDB file"), (b"", "not a DuckDB file")]
-)
-def test_a_file_of_another_kind_is_refused(tmp_path, content, said):
-    """A text or an empty file is not overwritten."""
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    """A text is not overwritten."""
     path = tmp_path / "notes.txt"
-    path.write_bytes(content)
+    path.write_bytes(b"# a text\n" * 999)
 
-    assert said in refusal(path).what
+    assert "not a DuckDB file" in refusal(path).what
+
+
+@pytest.mark.parametrize("written_bytes", [0, 4096, 8192])
+def test_a_file_whose_creation_was_cut_short_is_made_anew(stored, written_bytes):
+    """A disk that was full when the store was made leaves one; once there is room, the next start works."""
+    stored.write_bytes(stored.read_bytes()[:written_bytes])
+
+    refusal(stored, DuckDbReader.open)
+    with open_store(stored) as store:
+        assert store.append(batch(0)).rows == {"coverage": 1}
+
+
+def test_the_short_start_of_a_store_with_a_log_is_left(stored):
+    """Its log may hold what someone can still rescue."""
+    stored.write_bytes(stored.read_bytes()[:4096])
+    stored.with_name(f"{stored.name}.wal").write_bytes(b"log")
+
+    refusal(stored)
+
+
+def test_an_empty_file_that_someone_is_about_to_write_is_left(tmp_path):
+    """Between its creation and its first byte a store is locked, and not ours to remove."""
+    path = tmp_path / "store.duckdb"
+    path.touch()
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            LOCKER,
+            str(path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+
+        refusal(path)
+
+        assert path.stat().st_size == 0
+        holder.terminate()
 
 
 @pytest.mark.parametrize(
