@@ -23,6 +23,10 @@ class Page:
             )
         )
 
+    def seconds(self, name: str) -> float:
+        """Return the sum over the series of a metric of seconds."""
+        return float(sum(sample.value for sample in self._samples if sample.name == name))
+
     def label(self, name: str, label: str) -> str:
         """Return a label of the only series of a metric."""
         (value,) = {sample.labels[label] for sample in self._samples if sample.name == name}
