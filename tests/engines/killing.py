@@ -1,0 +1,350 @@
+"""A real run in which engine and exporter are killed at seeded points and started again.
+
+The engine's page is read through a relay, so that afterwards it is known what each life of the exporter saw
+of each life of the engine.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import defaultdict
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+
+import httpx
+
+from tests.engines.environment import Environment
+from tests.engines.page import Page
+from tests.engines.server import EngineServer, eventually, free_ports, transfer_config
+from tests.engines.workload import Sent, Workload
+from tests.exporting import Scrape
+from tierscope.cli.processes import Child
+from tierscope.cli.settings_file import write_settings
+from tierscope.domain.errors import StoreUnusable
+from tierscope.domain.requests import TokenSplit
+from tierscope.domain.settings import (
+    CollectorSettings,
+    EngineSettings,
+    ExporterSettings,
+    FeedSource,
+    Settings,
+)
+from tierscope.domain.window import TimeSpan
+from tierscope.registry import metrics
+from tierscope.storage.serving import RemoteReader, socket_path
+
+NAMESPACE = "tests"
+ENDPOINT = "tiny"
+CLIENTS = 3
+POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 240.0
+ALL_TIME = TimeSpan(0.0, 1e11)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One page of the engine as one life of the exporter saw it: its own prompt counters."""
+
+    at_unix_seconds: float
+    exporter_life: int
+    created_unix_seconds: float
+    tokens: TokenSplit
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A request that its client has the answer to."""
+
+    sent: Sent
+    at_unix_seconds: float
+
+
+@dataclass
+class EngineLife:
+    """From the first answer of an engine to its death."""
+
+    began_unix_seconds: float
+    killed_unix_seconds: float | None = None
+
+
+@dataclass
+class Killed:
+    """What is known of a run besides its store."""
+
+    store: Path
+    engines: list[EngineLife] = field(default_factory=list)
+    exporters: list[float] = field(default_factory=list)
+    """When each life of the exporter was started."""
+    answered: list[Answered] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+
+
+class Relay:
+    """Passes an engine's page on at `/<life of the exporter>/metrics`, and keeps its prompt counters."""
+
+    def __init__(self, url: str) -> None:
+        self.url_of_engine = url
+        self._lock = threading.Lock()
+        self._pages: list[tuple[float, int, str]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"relay": self}))
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def keep(self, life: int, page: str) -> None:
+        """Remember what is needed of a page."""
+        lines = [line for line in page.splitlines() if line.startswith("vllm:prompt_tokens")]
+        with self._lock:
+            self._pages.append((time.time(), life, "\n".join(lines) + "\n"))
+
+    def readings(self) -> list[Reading]:
+        """All pages that were passed on, in order."""
+        with self._lock:
+            return [Reading(at, life, *_prompt_counters(Page(page))) for at, life, page in self._pages]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    relay: Relay
+
+    def do_GET(self) -> None:
+        try:
+            page = httpx.get(f"{self.relay.url_of_engine}/metrics", timeout=5).raise_for_status().text
+        except httpx.HTTPError as error:
+            self.send_error(502, explain=str(error))
+            return
+        body = page.encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.relay.keep(int(self.path.split("/")[1]), page)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Clients:
+    """A few clients that ask without end, and wait while nobody answers."""
+
+    def __init__(self, workload: Workload, *, seed: int) -> None:
+        self._workload = workload
+        self._seed = seed
+        self._numbers = count()
+        self._stopping = threading.Event()
+        self.answered: list[Answered] = []
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(CLIENTS)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let every client have its last answer."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            rng = random.Random(f"{self._seed} {next(self._numbers)}")
+            subject = self._workload.words(f"subject {rng.randrange(12)}", rng.randrange(40, 320))
+            question = self._workload.words(rng.random(), rng.randrange(5, 60))
+            try:
+                sent = self._workload.complete(
+                    "kill", f"{subject} {question}", max_tokens=rng.randrange(1, 40)
+                )
+            except httpx.HTTPError:
+                self._stopping.wait(0.2)
+                continue
+            if sent.status == 200:
+                self.answered.append(Answered(sent, time.time()))
+
+
+class Run:
+    """Engine, exporter, collector and clients of one run; a context manager."""
+
+    def __init__(self, environment: Environment, folder: Path) -> None:
+        self._folder = folder
+        self._open = ExitStack()
+        port, self._hook_port, self._feed_port = free_ports(1), free_ports(2), free_ports(2)
+        self._engine = EngineServer(environment, folder, arguments=self._probe(), port=port)
+        self._relay = Relay(self._engine.url)
+        self.killed = Killed(folder / "store.duckdb")
+
+    def __enter__(self) -> Run:
+        with ExitStack() as opening:
+            opening.callback(self._relay.close)
+            collector = Child(["collect", "--config", str(self._settings(0))])
+            opening.callback(collector.stop)
+            self._reader = opening.enter_context(closing(RemoteReader(socket_path(self.killed.store))))
+            self._start_exporter()
+            opening.callback(self._stop_exporter)
+            opening.enter_context(self._engine)
+            self.killed.engines.append(EngineLife(time.time()))
+            workload = opening.enter_context(Workload(self._engine.url))
+            self.clients = Clients(workload, seed=1)
+            opening.callback(self.clients.stop)
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def kill_engine(self) -> None:
+        """Kill the engine with all its processes while it answers, and start it again."""
+        self._engine.kill()
+        self.killed.engines[-1].killed_unix_seconds = time.time()
+        self._engine.start()
+        self._engine.wait()
+        self.killed.engines.append(EngineLife(time.time()))
+
+    def kill_exporter(self) -> None:
+        """Kill the exporter, and start it again."""
+        os.kill(self._exporter.pid, signal.SIGKILL)
+        self._exporter.stop()
+        self._start_exporter()
+
+    def await_answers(self, more: int) -> None:
+        """Wait until so many more requests were answered."""
+        wanted = len(self.clients.answered) + more
+        came = eventually(lambda: len(self.clients.answered) >= wanted, PATIENCE_SECONDS, pause_seconds=0.01)
+        assert came, f"the engine stopped answering:\n{self._engine.log_end()}"
+
+    def await_reading(self) -> None:
+        """Wait until the exporter reads every source of the engine."""
+
+        def reads_all() -> bool:
+            up = Scrape(self._exporter.addresses["metrics_url"]).sums(metrics.SOURCE_UP, "source")
+            return len(up) == 2 and set(up.values()) == {1}
+
+        assert eventually(reads_all, PATIENCE_SECONDS, pause_seconds=0.1), "the exporter reads nothing"
+
+    def settle(self) -> None:
+        """Stop the clients; wait until the store has what the engine counts, as far as it will."""
+        self.clients.stop()
+        counted = Page(self._engine.metrics()).total("vllm:prompt_tokens_total")
+        life = TimeSpan(self.killed.engines[-1].began_unix_seconds, time.time() + 1)
+
+        def has_all() -> bool:
+            try:
+                served = self._reader.totals(NAMESPACE, ENDPOINT, life)
+                last = self._relay.readings()[-1].tokens.prompt
+            except StoreUnusable:
+                return False
+            return served.prompt >= counted == last
+
+        eventually(has_all, 60.0, pause_seconds=0.5)
+        self._reader_settles()
+        self.killed.answered = list(self.clients.answered)
+        self.killed.readings = self._relay.readings()
+
+    def _reader_settles(self) -> None:
+        """Wait until the last readings are in the store too."""
+        seen: list[TokenSplit] = []
+
+        def same() -> bool:
+            seen.append(self._reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME))
+            return len(seen) > 3 and len(set(seen[-3:])) == 1
+
+        eventually(same, 30.0, pause_seconds=2 * POLL_SECONDS)
+
+    def _probe(self) -> tuple[str, str]:
+        return transfer_config(
+            "ObservingConnector",
+            tierscope={
+                "endpoint": f"tcp://127.0.0.1:{self._hook_port}",
+                "replay_endpoint": f"tcp://127.0.0.1:{self._hook_port + 1}",
+            },
+        )
+
+    def _stop_exporter(self) -> None:
+        self._exporter.stop()
+
+    def _start_exporter(self) -> None:
+        self.killed.exporters.append(time.time())
+        self._exporter = Child(["export", "--config", str(self._settings(len(self.killed.exporters)))])
+
+    def _settings(self, exporter_life: int) -> Path:
+        """Write the settings of everyone: the exporter's addresses stay, what it calls the page does not."""
+        feed = [f"tcp://127.0.0.1:{self._feed_port + offset}" for offset in range(2)]
+        engine = EngineSettings(
+            namespace=NAMESPACE,
+            endpoint=ENDPOINT,
+            replica="pod",
+            metrics_url=f"{self._relay.url}/{exporter_life}/metrics",
+            hook_endpoint=f"tcp://127.0.0.1:{self._hook_port}",
+            hook_replay_endpoint=f"tcp://127.0.0.1:{self._hook_port + 1}",
+        )
+        exporter = ExporterSettings(
+            name="node",
+            engines=(engine,),
+            poll_seconds=POLL_SECONDS,
+            feed_endpoint=feed[0],
+            feed_replay_endpoint=feed[1],
+        )
+        collector = CollectorSettings(
+            store_path=str(self.killed.store),
+            feeds=(FeedSource(name="node", endpoint=feed[0], replay_endpoint=feed[1]),),
+            flush_seconds=0.2,
+        )
+        path = self._folder / "settings.yaml"
+        write_settings(Settings(exporter=exporter, collector=collector), path)
+        return path
+
+
+def run_with_kills(environment: Environment, folder: Path, *, kills: int, seed: int) -> Killed:
+    """Kill engine and exporter in seeded order, half of the times each, after a seeded number of answers."""
+    rng = random.Random(seed)
+    order = [kills // 2 > number for number in range(kills)]
+    rng.shuffle(order)
+    with Run(environment, folder) as run:
+        run.await_answers(1)
+        for number, kills_engine in enumerate(order):
+            run.await_reading()
+            run.await_answers(rng.randrange(1, 40))
+            threading.Event().wait(rng.uniform(0, 0.3))  # anywhere within a request, a step, a poll
+            print(f"kill {number + 1} of {kills}: {'engine' if kills_engine else 'exporter'}")
+            (run.kill_engine if kills_engine else run.kill_exporter)()
+        run.await_reading()
+        run.await_answers(20)
+        run.settle()
+    return run.killed
+
+
+def last_readings(readings: list[Reading]) -> dict[float, Reading]:
+    """The last page that anyone saw of each life of the engine, by when its counters began."""
+    return {reading.created_unix_seconds: reading for reading in readings}
+
+
+def growth_seen(readings: list[Reading], began_unix_seconds: float) -> int:
+    """Prompt tokens that one life of the exporter can know of: all, where the counters began after it did."""
+    by_life: dict[float, list[Reading]] = defaultdict(list)
+    for reading in readings:
+        by_life[reading.created_unix_seconds].append(reading)
+    seen = 0
+    for number, (created, pages) in enumerate(by_life.items()):
+        from_zero = number > 0 or created >= began_unix_seconds
+        seen += pages[-1].tokens.prompt - (0 if from_zero else pages[0].tokens.prompt)
+    return seen
+
+
+def _prompt_counters(page: Page) -> tuple[float, TokenSplit]:
+    by_source = "vllm:prompt_tokens_by_source_total"
+    tokens = TokenSplit(
+        page.total("vllm:prompt_tokens_total"),
+        l0=page.total(by_source, source="local_cache_hit"),
+        external=page.total(by_source, source="external_kv_transfer"),
+        computed=page.total(by_source, source="local_compute"),
+    )
+    return page.seconds("vllm:prompt_tokens_created"), tokens

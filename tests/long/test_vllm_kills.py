@@ -1,0 +1,179 @@
+"""Engine and exporter killed at seeded points of a real run: sums hold, or the store says what is missing."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from tests.engines import hook
+from tests.engines.environment import vllm_environment
+from tests.engines.killing import ALL_TIME, EngineLife, Killed, growth_seen, last_readings, run_with_kills
+from tierscope.domain.requests import NO_TOKENS, TokenSplit
+from tierscope.storage.duckdb_reader import DuckDbReader
+
+pytestmark = pytest.mark.long
+
+SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
+KILLS = 2 if SAMPLE else 20
+
+LAST_SECONDS = 2.0
+"""What an engine counted or answered this long before its death may have died with it: the probe sends
+records at most every 80 ms, but on a machine whose cores are taken its thread may wait longer."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One admission in the store."""
+
+    client_id: str
+    attempt: int
+    status: str
+    admitted_unix_seconds: float
+    tokens: TokenSplit
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the store has after the run."""
+
+    rows: list[Row]
+    engine_prompt_tokens: list[int]
+    """What each life of the exporter told of the engine's own counters, in order of lives."""
+    coverage: dict[str, tuple[int, int, int, int]]
+    """By kind of source: received, missing, undecodable, restarts."""
+
+    def of(self, life: EngineLife, status: str) -> list[Row]:
+        """First admissions into one life of the engine that ended so."""
+        until = life.killed_unix_seconds or float("inf")
+        return [
+            row
+            for row in self.rows
+            if row.attempt == 0
+            and row.status == status
+            and life.began_unix_seconds - 60 < row.admitted_unix_seconds < until
+        ]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> Killed:
+    """The run."""
+    return run_with_kills(vllm_environment(), tmp_path_factory.mktemp("kills"), kills=KILLS, seed=7)
+
+
+@pytest.fixture(scope="module")
+def stored(killed) -> Stored:
+    """What is in its store, which nobody writes any more."""
+    with closing(DuckDbReader.open(killed.store)) as reader, reader._database.reading() as cursor:
+        rows = cursor.execute(
+            "SELECT request_id, attempt, status, admitted_unix_seconds, prompt_tokens, l0_tokens, l1_tokens, "
+            "l2_tokens, external_tokens, computed_tokens FROM requests ORDER BY admitted_unix_seconds"
+        ).fetchall()
+        grown = cursor.execute(
+            "SELECT feed, CAST(sum(prompt_tokens) AS BIGINT) FROM engine_tokens GROUP BY feed ORDER BY feed"
+        ).fetchall()
+        feeds = [
+            feed for (feed,) in cursor.execute("SELECT feed FROM feed_positions ORDER BY feed").fetchall()
+        ]
+        covered = {
+            found.source.kind: (found.received, found.missing, found.undecodable, found.restarts)
+            for found in reader.coverage(ALL_TIME)
+        }
+    by_feed = dict(grown)
+    return Stored(
+        [
+            Row(hook.client_id({"rid": rid}), *told, TokenSplit(*split))
+            for rid, *told, split in map(_split, rows)
+        ],
+        [by_feed.get(feed, 0) for feed in feeds],
+        covered,
+    )
+
+
+def _split(row: tuple) -> tuple:
+    return (*row[:4], row[4:])
+
+
+def summed(rows: list[Row]) -> TokenSplit:
+    return sum((row.tokens for row in rows), NO_TOKENS)
+
+
+def test_every_life_was_lived(killed, stored):
+    """As many lives as kills, each with answers; the store knows every run of the exporter."""
+    engine_kills = sum(life.killed_unix_seconds is not None for life in killed.engines)
+
+    assert engine_kills + len(killed.exporters) - 1 == KILLS
+    assert len(killed.engines) == engine_kills + 1
+    assert all(stored.of(life, "served") for life in killed.engines)
+    assert len(stored.engine_prompt_tokens) == len(killed.exporters)
+
+
+def test_no_admission_is_stored_twice(stored):
+    """However often an exporter read the engine's records from their start."""
+    times = Counter((row.client_id, row.attempt) for row in stored.rows)
+
+    assert [key for key, n in times.items() if n > 1] == []
+
+
+def test_every_answer_is_a_served_request(killed, stored):
+    """With the tokens its client was told; only what a dying engine had not sent yet may be missing."""
+    served = {row.client_id: row.tokens for row in stored.rows if row.status == "served"}
+    lost = [answer for answer in killed.answered if answer.sent.request_id not in served]
+
+    for answer in killed.answered:
+        if answer not in lost:
+            tokens = served[answer.sent.request_id]
+            assert (tokens.prompt, tokens.l0) == (answer.sent.prompt_tokens, answer.sent.cached_tokens)
+    print(f"\n{len(killed.answered)} answers, {len(lost)} of them not served in the store")
+    deaths = [life.killed_unix_seconds for life in killed.engines if life.killed_unix_seconds is not None]
+    for answer in lost:
+        assert any(0 <= death - answer.at_unix_seconds <= LAST_SECONDS for death in deaths), answer
+
+
+def test_sums_are_the_engines_life_by_life(killed, stored):
+    """The living engine's counters to the token; a killed one's last page up to what was under way."""
+    pages = last_readings(killed.readings).values()
+    assert len(pages) == len(killed.engines)
+
+    print("\n| life | last page | served | unresolved |")
+    for life, page in zip(killed.engines, pages, strict=True):
+        served, unresolved = summed(stored.of(life, "served")), summed(stored.of(life, "unresolved"))
+        print(
+            f"| {life.killed_unix_seconds} | {page.tokens.prompt} | {served.prompt} | {unresolved.prompt} |"
+        )
+        if life.killed_unix_seconds is None:
+            assert served == page.tokens
+            assert unresolved == NO_TOKENS
+            continue
+        since = summed(
+            [row for row in stored.of(life, "served") if row.admitted_unix_seconds > page.at_unix_seconds - 5]
+        )
+        assert served.prompt - since.prompt <= page.tokens.prompt <= served.prompt + unresolved.prompt
+
+
+def test_engine_counters_miss_what_nobody_read(killed, stored):
+    """Each life of the exporter told what it saw; a killed one perhaps not its last page."""
+    told = []
+    for number, began in enumerate(killed.exporters, start=1):
+        seen = [reading for reading in killed.readings if reading.exporter_life == number]
+        told.append({growth_seen(seen, began), growth_seen(seen[:-1], began)})
+    truth = sum(reading.tokens.prompt for reading in last_readings(killed.readings).values())
+
+    print(f"\nengines' own counters: {sum(stored.engine_prompt_tokens)} of {truth} prompt tokens read")
+    assert all(got in may for got, may in zip(stored.engine_prompt_tokens, told, strict=True))
+    assert stored.engine_prompt_tokens[-1] == max(told[-1])
+
+
+def test_coverage_says_so(killed, stored):
+    """No record and no batch is missing unnoticed, and restarts are told."""
+    engine_kills = len(killed.engines) - 1
+
+    received, missing, undecodable, restarts = stored.coverage["feed"]
+    assert (missing, undecodable, restarts) == (0, 0, len(killed.exporters) - 1)
+    received, missing, undecodable, restarts = stored.coverage["vllm_hook"]
+    assert received > 0
+    assert (missing, undecodable) == (0, 0)
+    assert restarts == engine_kills
