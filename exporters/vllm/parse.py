@@ -34,6 +34,7 @@ ORIGIN_OF_CACHED_SOURCE = {
 }
 
 UNKNOWN_GENERATION = "unknown_metric_generation"
+"""Kind of the finding that a page is of a release we do not know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,17 @@ class Suspect(StrEnum):
     """What is wrong with an engine's counters."""
 
     EXTERNAL_WHOLE_PROMPT = "external_queries_count_whole_prompts"
+    """The connector's queries hold what L0 served too, so its hit ratio looks smaller than it is."""
     EXTERNAL_TWICE = "external_queries_count_requests_twice"
+    """A request that loads is asked for twice, so the connector's hit ratio looks smaller than it is."""
     EXTERNAL_SKIPPING = "external_queries_count_requests_that_skip_the_cache"
+    """Requests that want no cache count as misses of the connector."""
     EXTERNAL_TOO_MANY = "external_queries_exceed_what_l0_left_over"
+    """The connector was asked for more than L0 left over, for a reason not known."""
     LOOKUPS_INFLATED = "lookups_count_requests_more_than_once"
+    """A request that waits is looked up again and again, and each time counts."""
     HITS_STUCK = "hit_counter_stays_at_zero"
+    """L0 hits stay at zero although requests are served as if they hit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,19 @@ class FindingKind(StrEnum):
     """What a finding is about."""
 
     LOW_TRAFFIC = "low_traffic"
+    """Too few requests to rest advice on."""
     INCOMPLETE_EVENTS = "incomplete_events"
+    """A part of the records or events never arrived."""
     MODEL_DISAGREES = "model_disagrees"
+    """At today's sizes the model hits otherwise than the tiers really did."""
     DRIFT = "drift"
+    """The traffic changes, so its past says little of its future."""
     L2_NEVER_EVICTS = "l2_never_evicts"
+    """The pool only grows; when it is full it refuses what is new."""
     L1_DROPS_LOADS = "l1_drops_loads"
+    """L1 does not keep what it loads from L2, so a larger L1 serves less than its size suggests."""
     LIMIT_BELOW_TARGET = "limit_below_target"
+    """The largest size allowed does not reach the hit ratio asked for."""
 
 
 class ChangeKind(StrEnum):

@@ -15,12 +15,14 @@ from tierscope.domain.errors import BadInput
 def generated_files() -> tuple[Generated, ...]:
     """Every generated file; a new one is a line here. What needs a heavy room imports it in here."""
     from tierscope.advice.schema import recommendation_schema_file
-    from tierscope.cli import reference
+    from tierscope.cli import reference, reference_api
     from tierscope.cli.dashboards import dashboard_files
     from tierscope.storage.reference import store_page
 
     return (
         *dashboard_files("dashboards/generated/"),
+        Generated("docs/reference/api.md", reference_api.api_page),
+        Generated("docs/reference/findings.md", reference_api.findings_page),
         Generated("docs/reference/metrics.md", reference.metrics_page),
         Generated("docs/reference/recommendation.schema.json", recommendation_schema_file),
         Generated("docs/reference/rules.md", reference.rules_page),

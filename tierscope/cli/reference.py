@@ -22,7 +22,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def metrics_page() -> str:
     """`docs/reference/metrics.md`: every metric by subject."""
-    return _page(
+    return page(
         MADE_FROM.format("`tierscope/registry/metrics.py`"),
         "# Metrics",
         "What a tier, a source or a process does not report is absent, never zero. `namespace`, `endpoint`, "
@@ -35,7 +35,7 @@ def metrics_page() -> str:
 
 def spans_page() -> str:
     """`docs/reference/spans.md`: every span and its attributes."""
-    return _page(
+    return page(
         MADE_FROM.format("`tierscope/registry/spans.py`"),
         "# Spans",
         "Sent over OTLP to `exporter.otlp_endpoint`, by gRPC or HTTP. [OpenTelemetry](../otlp.md) says whose "
@@ -46,7 +46,7 @@ def spans_page() -> str:
 
 def settings_page() -> str:
     """`docs/reference/settings.md`: every setting, section by section as the file nests them."""
-    return _page(
+    return page(
         MADE_FROM.format("`tierscope/domain/settings.py`"),
         "# Settings",
         "One YAML file for all commands; each reads its own section and ignores the others. "
@@ -68,7 +68,7 @@ def rules_page() -> str:
         (f"`{rule.record}`", ", ".join(f"`{label}`" for label in rule.labels), rule.means)
         for rule in recordings()
     )
-    return _page(
+    return page(
         MADE_FROM.format("`dashboards/rules`"),
         "# Alerts and recorded series",
         "In `dashboards/generated/tierscope-rules.yaml`, and as a PrometheusRule beside it. "
@@ -112,5 +112,6 @@ def _cell(text: str) -> str:
     return text.replace("\n", " ").replace("|", "\\|")
 
 
-def _page(*parts: str) -> str:
+def page(*parts: str) -> str:
+    """Put the parts of a page together, an empty line between them."""
     return "\n\n".join(parts) + "\n"

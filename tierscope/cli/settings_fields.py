@@ -56,18 +56,28 @@ def sections(root: type) -> Iterator[Section]:
 
 def field_docs(settings: type) -> dict[str, str]:
     """Documentation of a dataclass's fields: of `documented()` where it is used, else the text below."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]
+    return texts_below(settings) | {
+        one.name: one.metadata["doc"] for one in fields(settings) if "doc" in one.metadata
+    }
+
+
+def texts_below(kind: type) -> dict[str, str]:
+    """The text below each field of a dataclass, or below each member of an enum, by its name."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     docs: dict[str, str] = {}
-    statements = body.body if isinstance(body, ast.ClassDef) else []
-    for before, after in pairwise(statements):
+    for before, after in pairwise(body.body if isinstance(body, ast.ClassDef) else []):
+        target: ast.expr | None = None
+        if isinstance(before, ast.AnnAssign):
+            target = before.target
+        elif isinstance(before, ast.Assign):
+            target = before.targets[0]
         if (
-            isinstance(before, ast.AnnAssign)
-            and isinstance(before.target, ast.Name)
+            isinstance(target, ast.Name)
             and isinstance(after, ast.Expr)
             and isinstance(after.value, ast.Constant)
         ):
-            docs[before.target.id] = str(after.value.value)
-    return docs | {one.name: one.metadata["doc"] for one in fields(settings) if "doc" in one.metadata}
+            docs[target.id] = inspect.cleandoc(str(after.value.value)).replace("\n", " ")
+    return docs
 
 
 def kind_text(hint: object) -> str:

@@ -1,0 +1,58 @@
+"""The reference pages of what the API answers and of what findings say, rendered from the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from tierscope.cli.reference import MADE_FROM, page, table
+from tierscope.cli.settings_fields import texts_below
+
+
+def api_page() -> str:
+    """`docs/reference/api.md`: every route, from the application's own OpenAPI document."""
+    return page(
+        MADE_FROM.format("`api/app.py`"),
+        "# API",
+        "Where an API runs, `/docs` shows the same with every field, and `/openapi.json` is the document. "
+        "[recommendation.schema.json](recommendation.schema.json) describes a recommendation. Every error "
+        "is `application/problem+json` with `what`, `where` and `fix`.",
+        table(("route", "parameters", "what it answers"), _routes()),
+    )
+
+
+def findings_page() -> str:
+    """`docs/reference/findings.md`: every kind of finding, by who tells it."""
+    from exporters.vllm.parse import UNKNOWN_GENERATION
+    from exporters.vllm.suspicion import Suspect
+    from tierscope.advice.document import FindingKind
+
+    unknown = "The page has names of a release we do not know; what could be read of it was used."
+    return page(
+        MADE_FROM.format("`tierscope/advice/document.py` and `exporters/vllm/suspicion.py`"),
+        "# Findings",
+        "Each finding comes with its evidence and what to do.",
+        "## In a recommendation",
+        table(("kind", "what it says"), _kinds(FindingKind)),
+        "## Of an engine's own metrics",
+        "On `/metrics` as `tierscope_finding` with the source and severity, and once in the log. The suspect "
+        "counter is not used; the message names what is used instead.",
+        table(("kind", "what it says"), [*_kinds(Suspect), (f"`{UNKNOWN_GENERATION}`", unknown)]),
+    )
+
+
+def _routes() -> Iterator[tuple[str, str, str]]:
+    from api.app import create_app
+    from tierscope.storage.serving import RemoteReader
+
+    document = create_app(RemoteReader("nowhere.sock"), lambda: 0.0).openapi()
+    for path, methods in sorted(document["paths"].items()):
+        for method, route in methods.items():
+            parameters = ", ".join(f"`{one['name']}`" for one in route.get("parameters", ())) or "none"
+            yield f"`{method.upper()} {path}`", parameters, route.get("description", "").strip()
+
+
+def _kinds(kinds: type[StrEnum]) -> Iterator[tuple[str, str]]:
+    texts = texts_below(kinds)
+    for kind in kinds:
+        yield f"`{kind.value}`", texts[kind.name]
