@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket as sockets
 import threading
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
@@ -70,6 +71,7 @@ class StoreServer:
 
     def __init__(self, reader: Reader, path: str | Path, *, workers: int = 2) -> None:
         self.path = Path(path).absolute()
+        _check_free(self.path)
         self._reader = reader
         self._context: zmq.Context[Socket] = zmq.Context()
         front, back = self._context.socket(zmq.ROUTER), self._context.socket(zmq.DEALER)
@@ -126,6 +128,28 @@ class StoreServer:
                     where=str(self.path),
                     fix="see the collector's log, and report what it says",
                 )
+            )
+
+
+def _check_free(path: Path) -> None:
+    """Refuse a path that is in use: binding replaces whatever is there, be it the store itself.
+
+    What a dead collector left is a socket on which nobody listens, and may be replaced.
+    """
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise StoreUnusable(
+            "the collector cannot listen: this is a file of another kind",
+            where=str(path),
+            fix="choose a socket_path where nothing is; nothing was changed",
+        )
+    with sockets.socket(sockets.AF_UNIX) as probe:
+        if probe.connect_ex(str(path)) == 0:
+            raise StoreUnusable(
+                "the collector cannot listen: another process does",
+                where=str(path),
+                fix="give each collector a socket_path of its own, or stop the other process",
             )
 
 

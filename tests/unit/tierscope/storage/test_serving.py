@@ -240,6 +240,26 @@ def test_a_new_server_takes_the_place_of_a_dead_one(reader, tmp_path):
     assert not path.exists()
 
 
+def test_a_file_is_never_replaced_by_a_socket(reader, tmp_path):
+    """A socket_path that names the store by mistake does not cost the store."""
+    path = tmp_path / "store.duckdb"
+    path.write_bytes(b"years of work")
+
+    with pytest.raises(StoreUnusable, match="file of another kind") as told:
+        StoreServer(reader, path)
+
+    assert path.read_bytes() == b"years of work"
+    assert "socket_path" in told.value.fix
+
+
+def test_a_socket_that_someone_listens_on_is_not_taken_away(reader, server, remote):
+    """Two collectors with one socket_path: the second is refused, the first goes on."""
+    with pytest.raises(StoreUnusable, match="another process does"):
+        StoreServer(reader, server.path)
+
+    assert remote.endpoints() == (("prod", "chat"),)
+
+
 def test_a_socket_in_a_missing_folder_is_refused(reader, tmp_path):
     """The error names the path and the setting."""
     with pytest.raises(StoreUnusable, match="cannot listen") as told:
