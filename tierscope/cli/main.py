@@ -17,7 +17,7 @@ from tierscope.cli.curve import curve
 from tierscope.cli.demo import demo
 from tierscope.cli.export import export
 from tierscope.cli.generate import generate
-from tierscope.cli.output import print_error
+from tierscope.cli.output import open_closed_streams, print_error
 from tierscope.cli.recommend import recommend
 from tierscope.cli.serve import serve
 from tierscope.domain.errors import TierscopeError
@@ -40,6 +40,7 @@ def tierscope() -> None:
 
 def run() -> None:
     """Run the command line; errors a person can act on go to stderr, exit status 1 (2 for wrong usage)."""
+    open_closed_streams()
     try:
         app()
     except TierscopeError as error:

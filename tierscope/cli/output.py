@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from rich.console import Console
 
@@ -12,6 +14,19 @@ from tierscope.domain.errors import TierscopeError
 
 stderr = Console(stderr=True, highlight=False)
 stdout = Console(highlight=False)
+
+
+def open_closed_streams() -> None:
+    """Point standard streams that we were started without at nothing.
+
+    Else the next file that is opened, a store for instance, takes their place and is written to.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - until we end
 
 
 def print_error(error: TierscopeError) -> None:
