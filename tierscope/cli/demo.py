@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -35,7 +36,7 @@ def demo(
     from tierscope.cli.demo_report import as_document, print_report
     from tierscope.cli.demo_run import DemoOptions, DemoRun
     from tierscope.cli.output import print_json, stderr
-    from tierscope.cli.processes import StopRequest
+    from tierscope.cli.processes import Stopped, StopRequest
 
     stop = StopRequest()
     options = DemoOptions(
@@ -46,8 +47,9 @@ def demo(
         otlp_endpoint=otlp_endpoint,
     )
     with (
+        contextlib.suppress(Stopped),  # interrupted before everything was up
         tempfile.TemporaryDirectory(prefix="tierscope-demo-") as folder,
-        DemoRun(options, Path(folder)) as run,
+        DemoRun(options, Path(folder), stop) as run,
     ):
         result = run.until_advice(stop)
         if result is None:  # interrupted before there was anything to show

@@ -43,11 +43,15 @@ class DemoOptions:
 
 
 class DemoRun:
-    """A running demo; leaving the `with` block stops every process it started."""
+    """A running demo; leaving the `with` block stops every process it started.
 
-    def __init__(self, options: DemoOptions, folder: Path) -> None:
+    Entering raises `Stopped` when the person stops it before everything is up.
+    """
+
+    def __init__(self, options: DemoOptions, folder: Path, stop: StopRequest) -> None:
         self._options = options
         self._folder = folder
+        self._stop = stop
         self._cleanup = ExitStack()
         self.urls: dict[str, str] = {}
 
@@ -74,7 +78,7 @@ class DemoRun:
     def _child(self, cleanup: ExitStack, command: str, settings: Settings) -> Child:
         path = self._folder / f"{command}.yaml"
         write_settings(settings, path)
-        child = Child([command, "--config", str(path)])
+        child = Child([command, "--config", str(path)], stop=self._stop)
         cleanup.callback(child.stop)
         return child
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 
 from tierscope.cli.output import stderr
@@ -29,8 +30,15 @@ def announce(addresses: Mapping[str, str], *, as_json: bool) -> None:
         stderr.print(f"{name:<22} {address}", markup=False)
 
 
-TIERSCOPE = (sys.executable, "-m", "tierscope.cli")
+_SAFELY = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
+"""A child finds modules where we do: not in a working folder whose api.py would hide ours."""
+
+TIERSCOPE = (sys.executable, *_SAFELY, "-m", "tierscope.cli")
 """How to run ourselves, whatever is on the path."""
+
+
+class Stopped(Exception):
+    """Not an error: we were asked to stop while a child was coming up."""
 
 
 class StopRequest:
@@ -69,7 +77,8 @@ class Child:
     """Another tierscope command as a child process, which cannot outlive us.
 
     Its stdin is a pipe from us (see `StopRequest`), its first stdout line the JSON it announced.
-    Raises `TierscopeError` if it ends, or stays silent for `ready_seconds`, before it announced itself.
+    Raises `TierscopeError` if it ends, or stays silent for `ready_seconds`, before it announced itself,
+    and `Stopped` once `stop` is set meanwhile. In each case it is gone.
     """
 
     def __init__(
@@ -78,6 +87,7 @@ class Child:
         *,
         program: Sequence[str] = TIERSCOPE,
         ready_seconds: float = 60.0,
+        stop: StopRequest | None = None,
     ) -> None:
         self.name = f"tierscope {arguments[0]}"
         self._process = subprocess.Popen(
@@ -88,18 +98,22 @@ class Child:
             start_new_session=True,  # Ctrl-C reaches us alone; we stop our children in order
         )
         try:
-            self.addresses = self._read_announcement(ready_seconds)
+            self.addresses = self._read_announcement(ready_seconds, stop)
         except BaseException:
             self.stop()
             raise
 
-    def _read_announcement(self, ready_seconds: float) -> dict[str, str]:
+    def _read_announcement(self, ready_seconds: float, stop: StopRequest | None) -> dict[str, str]:
         lines: list[str] = []
         stdout = self._process.stdout
         assert stdout is not None, "the child was started with a pipe"
         reader = threading.Thread(target=lambda: lines.append(stdout.readline()), daemon=True)
         reader.start()
-        reader.join(ready_seconds)
+        deadline = time.monotonic() + ready_seconds
+        while reader.is_alive() and time.monotonic() < deadline:
+            if stop is not None and stop.is_set:
+                raise Stopped
+            reader.join(min(0.1, ready_seconds))
         if not lines:
             raise self._failure(f"did not come up within {ready_seconds:.0f} s", "still running")
         if not lines[0]:
@@ -145,12 +159,19 @@ class Restarter:
     FIRST_PAUSE_SECONDS = 0.5
     LONGEST_PAUSE_SECONDS = 30.0
 
-    def __init__(self, arguments: Sequence[str], *, program: Sequence[str] = TIERSCOPE) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        program: Sequence[str] = TIERSCOPE,
+        stop: StopRequest | None = None,
+    ) -> None:
         self._arguments = tuple(arguments)
         self._program = tuple(program)
+        self._stop = stop
         self._pause_seconds = self.FIRST_PAUSE_SECONDS
         self._due_seconds = 0.0
-        self.child: Child | None = Child(self._arguments, program=self._program)
+        self.child: Child | None = Child(self._arguments, program=self._program, stop=stop)
         self.restarts = 0
 
     @property
@@ -177,7 +198,9 @@ class Restarter:
 
     def _start_again(self) -> None:
         try:
-            self.child = Child(self._arguments, program=self._program)
+            self.child = Child(self._arguments, program=self._program, stop=self._stop)
+        except Stopped:
+            return
         except TierscopeError as error:
             stderr.print(error.one_line(), markup=False)
             self._pause_seconds = min(2 * self._pause_seconds, self.LONGEST_PAUSE_SECONDS)

@@ -20,7 +20,7 @@ def serve(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> 
 
     from api.app import create_app
     from tierscope.cli.logs import log_to_stderr
-    from tierscope.cli.processes import Restarter, StopRequest, announce
+    from tierscope.cli.processes import Restarter, Stopped, StopRequest, announce
     from tierscope.cli.settings_file import load_settings
     from tierscope.storage.serving import RemoteReader
 
@@ -28,7 +28,11 @@ def serve(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> 
     stop = StopRequest(lifeline=lifeline)
     settings = load_settings(config)
     listener = listen(settings.api.listen_host, settings.api.listen_port)
-    collector = Restarter(["collect", "--config", str(config)])
+    try:
+        collector = Restarter(["collect", "--config", str(config)], stop=stop)
+    except Stopped:
+        listener.close()
+        return
     try:
         app = create_app(RemoteReader(Path(collector.addresses["socket"])), time.time)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", access_log=False))

@@ -8,12 +8,12 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tierscope.cli.processes import Child, Restarter
+from tierscope.cli.processes import Child, Restarter, Stopped, StopRequest
 from tierscope.domain.errors import TierscopeError
 
 PATIENCE_SECONDS = 30.0
@@ -91,6 +91,47 @@ def test_a_silent_child_is_given_up_and_stopped(program, tmp_path):
         Child(["collect"], program=program(script), ready_seconds=2)
 
     assert not is_running(int(pid_file.read_text("utf-8")))
+
+
+@pytest.fixture
+def stop() -> Iterator[StopRequest]:
+    """A stop request of this process, and its signal handlers as they were afterwards."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield StopRequest()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_a_stop_is_heard_while_a_child_comes_up(program, tmp_path, stop):
+    """Nobody waits for a child to come up that is to be stopped at once; it is gone."""
+    pid_file = tmp_path / "pid"
+    script = f"""
+        import os, pathlib, signal, time
+        pathlib.Path({str(pid_file)!r}).write_text(str(os.getpid()))
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(600)
+    """
+
+    with pytest.raises(Stopped):
+        Child(["collect"], program=program(script), ready_seconds=600, stop=stop)
+
+    assert not is_running(int(pid_file.read_text("utf-8")))
+
+
+def test_children_do_not_import_from_the_working_folder(tmp_path):
+    """A file of the user's that is named like one of our packages is not run."""
+    (tmp_path / "api.py").write_text("raise SystemExit('the wrong api')", encoding="utf-8")
+    # Started as an installed command is: with its own folder first on the path, not the working one.
+    script = tmp_path / "bin" / "run.py"
+    script.parent.mkdir()
+    script.write_text(
+        "import subprocess\n"
+        "from tierscope.cli.processes import TIERSCOPE\n"
+        "subprocess.run([*TIERSCOPE[:-2], '-c', 'import api.app'], check=True)\n",
+        encoding="utf-8",
+    )
+
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True, capture_output=True)
 
 
 def test_a_child_ends_with_its_parent_however_that_ends(program, tmp_path):
