@@ -1,0 +1,98 @@
+"""An exporter dies in the middle of the traffic: what is told twice is stored once, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tierscope.cli import demo_run
+from tierscope.cli.demo_sums import scraped_tokens
+from tierscope.cli.processes import Child
+from tierscope.cli.settings_file import write_settings
+from tierscope.domain.identity import SourceKind
+from tierscope.domain.settings import CollectorSettings, FeedSource, Settings
+from tierscope.domain.window import TimeSpan
+from tierscope.storage.serving import RemoteReader
+from tierscope.testbed.testbed import Testbed
+
+PATIENCE_SECONDS = 120.0
+ALL_TIME = TimeSpan(0.0, 1e11)
+NAME = "node"
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """What a test started, closed in the opposite order."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
+    opened, tmp_path: Path, monkeypatch, repository
+):
+    """It is started again on the same addresses and reads again what the engines' hooks still hold.
+
+    Records sent, the new exporter's page and the store agree to the token; coverage tells of the restart.
+    """
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    testbed = Testbed(demo_run.testbed_config(demo_run.DemoOptions(None, 15.0, 1, 2, None)))
+    testbed.start()
+    opened.callback(testbed.stop)
+    feed = FeedSource(name=NAME, endpoint=free_address(), replay_endpoint=free_address())
+    exporter_settings = replace(
+        testbed.settings(),
+        name=NAME,
+        poll_seconds=1.0,
+        feed_endpoint=feed.endpoint,
+        feed_replay_endpoint=feed.replay_endpoint,
+    )
+    write_settings(Settings(exporter=exporter_settings), tmp_path / "export.yaml")
+    collector_settings = CollectorSettings(store_path=str(tmp_path / "store.duckdb"), feeds=(feed,))
+    write_settings(Settings(collector=collector_settings), tmp_path / "collect.yaml")
+    collector = Child(["collect", "--config", str(tmp_path / "collect.yaml")])
+    opened.callback(collector.stop)
+    exporter = Child(["export", "--config", str(tmp_path / "export.yaml")])
+    opened.callback(exporter.stop)
+    reader = RemoteReader(collector.addresses["socket"])
+    opened.callback(reader.close)
+    deployment = testbed.deployment()
+
+    def stored():
+        return reader.totals(deployment.namespace, deployment.endpoint, ALL_TIME)
+
+    assert until(lambda: stored().prompt > 0)  # it has told something: in the middle
+    os.kill(exporter.pid, signal.SIGKILL)
+    exporter.stop()
+    again = Child(["export", "--config", str(tmp_path / "export.yaml")])
+    opened.callback(again.stop)
+
+    assert testbed.wait(PATIENCE_SECONDS)
+    assert until(lambda: stored() == testbed.sent()), (stored(), testbed.sent())
+    page = httpx.get(again.addresses["metrics_url"]).text
+    assert scraped_tokens(page) == testbed.sent()
+    feeds = [part for part in reader.coverage(ALL_TIME) if part.source.kind is SourceKind.FEED]
+    assert sum(part.restarts for part in feeds) == 1
+    assert sum(part.missing for part in feeds) == 0
