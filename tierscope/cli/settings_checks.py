@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 
 from tierscope.domain.errors import TierscopeError
-from tierscope.domain.settings import ExporterSettings
+from tierscope.domain.settings import CollectorSettings, ExporterSettings
 
 Check = tuple[Callable[[float], bool], str]
 
@@ -21,6 +21,10 @@ def problems_in(settings: object, file: str, place: str = "") -> Iterator[Tiersc
     """Yield every value out of range and every name that meets nothing, at any depth of the settings."""
     if isinstance(settings, ExporterSettings):
         yield from _names_in(settings, file, place)
+    if isinstance(settings, CollectorSettings):
+        yield from _twice((feed.name for feed in settings.feeds), f"{file}, {place}.feeds")
+        endpoints = (f"{one.namespace}/{one.endpoint}" for one in settings.deployments)
+        yield from _twice(endpoints, f"{file}, {place}.deployments")
     if isinstance(settings, tuple):
         for index, item in enumerate(settings):
             yield from problems_in(item, file, f"{place}[{index}]")
@@ -52,6 +56,8 @@ def _out_of_range(value: float, file: str, place: str) -> Iterator[TierscopeErro
 
 
 def _names_in(exporter: ExporterSettings, file: str, place: str) -> Iterator[TierscopeError]:
+    engines = (f"{one.namespace}/{one.endpoint}/{one.replica}/{one.rank}" for one in exporter.engines)
+    yield from _twice(engines, f"{file}, {place}.engines")
     servers = [server.name for server in exporter.lmcache]
     pools = [pool.name for pool in exporter.curvine]
     mounted = [mount.pool for mount in exporter.mounts]

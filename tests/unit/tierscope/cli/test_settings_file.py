@@ -107,6 +107,30 @@ exporter:
     }
 
 
+def test_what_must_be_told_apart_has_names_of_its_own(write):
+    """An engine listed twice would be counted twice; two feeds of one name are one exporter's."""
+    found = problems_of(
+        write(
+            """
+            exporter:
+              engines:
+                - {namespace: a, endpoint: b, replica: c}
+                - {namespace: a, endpoint: b, replica: c}
+                - {namespace: a, endpoint: b, replica: c, rank: 1}
+            collector:
+              feeds:
+                - {name: n, endpoint: "tcp://127.0.0.1:1", replay_endpoint: "tcp://127.0.0.1:2"}
+                - {name: n, endpoint: "tcp://127.0.0.1:3", replay_endpoint: "tcp://127.0.0.1:4"}
+            """
+        )
+    )
+
+    assert dict(found) == {
+        "exporter.engines": "the name 'a/b/c/0' is used 2 times",
+        "collector.feeds": "the name 'n' is used 2 times",
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
