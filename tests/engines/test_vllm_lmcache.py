@@ -18,6 +18,7 @@ from tests.engines.workload import Sent, Workload
 CHUNK_BYTES = 32_768
 """Of the tiny model: 2 layers, 2 heads of 32, keys and values, 2 bytes, 64 tokens."""
 L1_CHUNKS = 80
+RETURNING_TOKENS = 270
 ANY = "tcp://127.0.0.1:*"
 
 
@@ -86,6 +87,24 @@ class Run:
         return [split for split in self.splits if split.attempt == 0 and split.rid in reached]
 
 
+def back_from_l1(workload: Workload) -> None:
+    """A prompt returns after others took its place in L0, while L1 still has all of them."""
+    prompt = workload.words("returning", RETURNING_TOKENS)
+    workload.complete("there", prompt, max_tokens=2)
+    for number in range(4):
+        workload.complete("between", workload.words(f"between {number}", 550), max_tokens=2)
+    workload.complete("back", prompt, max_tokens=2)
+
+
+def back_from_a_pool_with_a_hole(workload: Workload, cache: LMCacheServer) -> None:
+    """It returns once more, when only L2 has it, and L2 lost its third chunk as a pool loses files."""
+    records = read_settled(cache, hook.addresses(cache.addresses))
+    lookup = next(record for record in records if record["t"] == "lookup" and "-there-" in record["rid"])
+    (lost,) = cache.pool.glob(f"*{lookup['hashes'][2].hex()}.data")
+    lost.unlink()
+    workload.complete("holed", workload.words("returning", RETURNING_TOKENS), max_tokens=2)
+
+
 @pytest.fixture(scope="module")
 def run(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
     """A workload that overflows L0 and L1, and comes back to what it had."""
@@ -105,7 +124,9 @@ def run(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
             EngineServer(vllm_lmcache, folder, arguments=connector) as engine,
             Workload(engine.url) as workload,
         ):
+            back_from_l1(workload)
             workload.run()
+            back_from_a_pool_with_a_hole(workload, cache)
             records = read_settled(cache, hook.addresses(cache.addresses))
             return Run(
                 workload.sent,
@@ -124,6 +145,19 @@ def test_the_workload_used_all_three_tiers(run):
     assert sum(split.l2 for split in run.counted) > 0
     assert {record["reason"] for record in run.of("l1_evicted")} >= {"capacity", "after_read"}
     assert run.engine_page.total("vllm:num_preemptions_total") > 0
+
+
+def test_one_prompt_is_served_by_each_tier_in_turn(run):
+    """Computed at first, then four chunks from L1, then from L2 those before the hole."""
+    splits = {
+        split.rid.split("-")[2]: (split.local, split.l1, split.l2)
+        for split in run.counted
+        if "cmpl-r" in split.rid
+    }
+
+    assert splits["there"] == (0, 0, 0)
+    assert splits["back"] == (0, 4 * CHUNK_TOKENS, 0)
+    assert splits["holed"] == (0, 0, 2 * CHUNK_TOKENS)
 
 
 def test_every_prompt_is_split_as_the_engine_counted(run):
