@@ -16,11 +16,13 @@ import zmq
 from exporters.engines import Engines
 from exporters.health import Health, Voice
 from exporters.ledger import Ledger
+from exporters.mount.page_source import MountSource
 from exporters.oddities import Oddities
 from exporters.pages import Desk, PagePoller, PageSource
+from exporters.pools import Pools
 from exporters.private import keyed_hash, load_key
 from exporters.streams import Stream, StreamReader
-from exporters.wiring import StreamOpener, page_sources
+from exporters.wiring import StreamOpener, mount_sources, page_sources
 from tierscope.domain.identity import SourceId
 from tierscope.domain.settings import ExporterSettings
 from tierscope.feed.feed_publisher import FeedPublisher
@@ -93,6 +95,7 @@ class Exporter:
         self._hash_secret = keyed_hash(load_key(settings.hash_key_file, random_bytes=secrets.token_bytes))
         self._oddities = Oddities(log.warning, monotonic=monotonic)
         self._healths: list[Health] = []
+        self._mounts: list[MountSource] = []
         self._parts: _Parts | None = None
         self._open = ExitStack()
 
@@ -130,6 +133,8 @@ class Exporter:
             return
         yield from parts.ledger.samples()
         yield from parts.engines.samples()
+        for mount in self._mounts:
+            yield from mount.samples()
         for health in self._healths:
             yield from health.samples()
         yield from self._oddities.samples()
@@ -153,8 +158,10 @@ class Exporter:
         opening.callback(metrics.close)
         desk = Desk(ledger, self._oddities, self._clock, self._monotonic)
         engines = Engines()
-        pages = list(page_sources(settings, engines, began_unix_seconds=self._clock()))
-        pollers = [self._poller(page, desk) for page in pages]
+        pools = Pools()
+        pages = list(page_sources(settings, engines, pools, began_unix_seconds=self._clock()))
+        mounts = self._open_mounts(opening, pools)
+        pollers = [self._poller(page, desk) for page in (*pages, *mounts)]
         streams = self._streams(opening, engines)
         opening.callback(self._tell_coverage, desk)
         reader = StreamReader(streams, desk, on_record=spans.emit)
@@ -198,6 +205,20 @@ class Exporter:
             poll_seconds=settings.poll_seconds,
             timeout_seconds=settings.timeout_seconds,
         )
+
+    def _open_mounts(self, opening: ExitStack, pools: Pools) -> list[MountSource]:
+        self._mounts = list(
+            mount_sources(
+                self._settings,
+                pools,
+                self._hash_secret,
+                clock=self._clock,
+                monotonic=self._monotonic,
+            )
+        )
+        for mount in self._mounts:
+            opening.callback(mount.stop)
+        return self._mounts
 
     def _streams(self, opening: ExitStack, engines: Engines) -> list[Stream]:
         context: Context = zmq.Context()

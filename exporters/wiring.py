@@ -9,7 +9,9 @@ from exporters.curvine.page_source import CurvineSource
 from exporters.engines import Engines
 from exporters.health import Health
 from exporters.lmcache.page_source import LmcacheSource
+from exporters.mount.page_source import MountSource
 from exporters.pages import PageSource
+from exporters.pools import Pools
 from exporters.private import KeyedHash
 from exporters.streams import Stream, StreamMeaning
 from exporters.vllm.event_stream import EventStream
@@ -27,9 +29,10 @@ def engine_id(engine: EngineSettings) -> EngineId:
 
 
 def page_sources(
-    settings: ExporterSettings, engines: Engines, *, began_unix_seconds: float
+    settings: ExporterSettings, engines: Engines, pools: Pools, *, began_unix_seconds: float
 ) -> Iterator[PageSource]:
     """Yield what is polled: each engine page once, however many engines share it, then L1s, then pools."""
+    scanned = {mount.pool for mount in settings.mounts}
     behind: dict[str, list[EngineId]] = {}
     for engine in settings.engines:
         if engine.metrics_url is not None:
@@ -43,9 +46,23 @@ def page_sources(
             url=server.url,
             pool=server.pool or server.name,
             engines=[engines.facts(engine) for engine in loading],
+            pool_is_scanned=server.pool_is_scanned or server.pool in scanned,
         )
     for pool in settings.curvine:
-        yield CurvineSource(pool.name, pool.master_urls)
+        yield CurvineSource(pool.name, pool.master_urls, pools.facts(pool.name))
+
+
+def mount_sources(
+    settings: ExporterSettings,
+    pools: Pools,
+    hash_secret: KeyedHash,
+    *,
+    clock: Callable[[], float],
+    monotonic: Callable[[], float],
+) -> Iterator[MountSource]:
+    """Yield the pools that are scanned where they are mounted; they are polled like pages."""
+    for mount in settings.mounts:
+        yield MountSource(mount, pools.facts(mount.pool), hash_secret, clock=clock, monotonic=monotonic)
 
 
 class StreamOpener:

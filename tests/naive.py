@@ -150,3 +150,19 @@ def longest_in_order(times: Sequence[int]) -> int:
     for i, time in enumerate(times):
         longest.append(1 + max((longest[j] for j in range(i) if times[j] <= time), default=0))
     return max(longest, default=0)
+
+
+def orphans(present: set[int], chains: list[list[int]]) -> tuple[int, set[int]]:
+    """How many present blocks some chain names, and those of them that no chain reaches without a gap."""
+    judged: set[int] = set()
+    reached: set[int] = set()
+    for chain in chains:
+        whole = True
+        for block in chain:
+            if block in present:
+                judged.add(block)
+                if whole:
+                    reached.add(block)
+            else:
+                whole = False
+    return len(judged), judged - reached

@@ -12,15 +12,17 @@ from exporters.fetch import Fetcher
 from exporters.health import Units
 from exporters.oddities import Oddity
 from exporters.pages import PageReading
+from exporters.pools import PoolFacts
 from tierscope.domain.identity import SourceId, SourceKind
 
 
 @dataclass(slots=True)
 class CurvineSource:
-    """Reads the pool named `name` from whichever of its masters is active."""
+    """Reads the pool named `name` from whichever of its masters is active; `facts` are told if one is."""
 
     name: str
     urls: Sequence[str]
+    facts: PoolFacts = field(default_factory=PoolFacts)
     units: int = 1
     """Workers as of the last reading: so many are missing when no master answers."""
     _cache: SeriesCache = field(default_factory=SeriesCache)
@@ -30,8 +32,21 @@ class CurvineSource:
         """The pool, by its name."""
         return SourceId(SourceKind.CURVINE_MASTER, self.name)
 
+    def __post_init__(self) -> None:
+        # Until a reading fails: the first one may be on its way while others ask who tells the size.
+        self.facts.master_tells = True
+
     def read(self, fetcher: Fetcher, at_unix_seconds: float) -> PageReading:
         """Ask once; raises `SourceUnreadable`, also when no master is active."""
+        told = False
+        try:
+            reading = self._read(fetcher, at_unix_seconds)
+            told = True
+        finally:
+            self.facts.master_tells = told
+        return reading
+
+    def _read(self, fetcher: Fetcher, at_unix_seconds: float) -> PageReading:
         answer = fetch_active_master(fetcher, self.urls)
         page = parse_exposition(answer.metrics, where=f"{answer.url}/metrics", cache=self._cache)
         pool = parse_pool(page, answer.workers, where=answer.url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from exporters.engines import EngineFacts
 from exporters.exposition import SeriesCache, parse_exposition
@@ -12,20 +12,25 @@ from exporters.lmcache.parse import ServerActivity, ServerStatus, parse_counters
 from exporters.oddities import Oddity
 from exporters.pages import PageReading
 from tierscope.domain.errors import SourceUnreadable
+from tierscope.domain.events import TierActivity
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.tiers import Tier
 
 
 @dataclass(slots=True)
 class LmcacheSource:
     """Reads the server named `name` at a base address; `engines` are those that load from it.
 
-    `pool` is the holder of its L2: the pool's name, or the server's own where it has none.
+    `pool` is the holder of its L2: the pool's name, or the server's own where it has none. Where the
+    `pool_is_scanned`, what was stored there and evicted is told by the scan, chunk by chunk, and the
+    counters of this are left out.
     """
 
     name: str
     url: str
     pool: str
     engines: Sequence[EngineFacts]
+    pool_is_scanned: bool = False
     units: int = 1
     _cache: SeriesCache = field(default_factory=SeriesCache)
     _activity: ServerActivity = field(init=False)
@@ -56,12 +61,17 @@ class LmcacheSource:
         status = self._status(fetcher, f"{base}/status", reading)
         incarnation = None if status is None else status.incarnation
         activities, reading.restarted = self._activity.advance(counters, incarnation, at_unix_seconds)
-        reading.entries += activities
+        reading.entries += map(self._without_scanned, activities)
         if status is not None:
             reading.entries.append(status.sample(self.name, at_unix_seconds))
             for facts in self.engines:
                 facts.chunk_tokens = status.chunk_tokens
         return reading
+
+    def _without_scanned(self, activity: TierActivity) -> TierActivity:
+        if self.pool_is_scanned and activity.tier is Tier.L2:
+            return replace(activity, stored_blocks=None, evicted_blocks=None)
+        return activity
 
     def _status(self, fetcher: Fetcher, url: str, reading: PageReading) -> ServerStatus | None:
         """The server's sizes; its counters are used even where these cannot be had."""

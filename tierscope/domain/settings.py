@@ -61,7 +61,14 @@ class LmcacheSettings:
 
     name: str = documented("Name of the server, unique in this file; the holder name of its L1.")
     url: str = documented("Base address of its HTTP port, e.g. http://127.0.0.1:8080.")
-    pool: str | None = documented("Name of the L2 pool (see `curvine`) its adapter writes to.", default=None)
+    pool: str | None = documented(
+        "Name of the L2 pool (see `curvine` and `mounts`) its adapter writes to.", default=None
+    )
+    pool_is_scanned: bool = documented(
+        "Whether another exporter scans the pool (see `mounts`): what came into the pool and went from it is "
+        "then told by the scan, and not a second time by this server's counters.",
+        default=False,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

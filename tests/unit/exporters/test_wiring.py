@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from exporters.engines import Engines
-from exporters.wiring import engine_id, page_sources
-from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterSettings, LmcacheSettings
+from exporters.pools import Pools
+from exporters.private import keyed_hash
+from exporters.wiring import engine_id, mount_sources, page_sources
+from tierscope.domain.settings import (
+    CurvineSettings,
+    EngineSettings,
+    ExporterSettings,
+    LmcacheSettings,
+    MountSettings,
+)
 
 
 def engine(replica, rank=0, **fields):
@@ -13,7 +21,7 @@ def engine(replica, rank=0, **fields):
 
 def sources(**settings):
     engines = Engines()
-    found = page_sources(ExporterSettings(**settings), engines, began_unix_seconds=0.0)
+    found = page_sources(ExporterSettings(**settings), engines, Pools(), began_unix_seconds=0.0)
     return {str(source.source): source for source in found}, engines
 
 
@@ -42,3 +50,31 @@ def test_an_lmcache_server_knows_its_engines_and_its_pool():
     assert (one.pool, two.pool) == ("pool", "two")
     assert one.engines[0] is engines.facts(engine_id(engine("pod-0")))
     assert "curvine_master:pool" in found
+
+
+def test_a_scanned_pool_is_told_by_its_scan_and_its_size_by_its_master():
+    """Who reads a pool knows who else does; that it is scanned elsewhere, only the settings say."""
+    settings = ExporterSettings(
+        lmcache=(
+            LmcacheSettings(name="one", url="http://one", pool="pool"),
+            LmcacheSettings(name="two", url="http://two", pool="far", pool_is_scanned=True),
+            LmcacheSettings(name="three", url="http://three", pool="far"),
+        ),
+        curvine=(CurvineSettings(name="pool", master_urls=("http://m",)),),
+        mounts=(MountSettings(pool="pool", path="/mnt/kv"), MountSettings(pool="plain", path="/mnt/plain")),
+    )
+    pools = Pools()
+
+    found = list(page_sources(settings, Engines(), pools, began_unix_seconds=0.0))
+    mounts = mount_sources(
+        settings, pools, keyed_hash(b"a key of sixteen"), clock=lambda: 0.0, monotonic=lambda: 0.0
+    )
+
+    assert [str(mount.source) for mount in mounts] == ["pool_mount:pool", "pool_mount:plain"]
+    assert [source.pool_is_scanned for source in found if source.source.kind == "lmcache_metrics"] == [
+        True,
+        True,
+        False,
+    ]
+    assert pools.facts("pool").master_tells
+    assert not pools.facts("plain").master_tells

@@ -87,6 +87,21 @@ def test_a_near_spelling_is_offered(write):
     assert caught.value.fix == "did you mean 'engines'?"
 
 
+def test_a_pool_can_be_one_that_is_only_mounted(write):
+    """A server's pool is found among the mounts too; a pool is scanned once."""
+    text = """
+exporter:
+  lmcache: [{name: one, url: "http://one", pool: plain}, {name: two, url: "http://two", pool: nowhere}]
+  mounts: [{pool: plain, path: /a}, {pool: twice, path: /b}, {pool: twice, path: /c, scan_seconds: 0}]
+"""
+
+    assert dict(problems_of(write(text))) == {
+        "exporter.lmcache[1].pool": "nothing is named 'nowhere'",
+        "exporter.mounts": "the name 'twice' is used 2 times",
+        "exporter.mounts[2].scan_seconds": "0.0 cannot be used here",
+    }
+
+
 def test_values_out_of_range_and_names_that_meet_nothing_are_named(write):
     """Ranges follow from the unit in the name; a reference to a server must find it in the file."""
     text = """

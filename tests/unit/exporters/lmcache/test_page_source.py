@@ -1,0 +1,55 @@
+"""An LMCache server as a source beside others that tell of the same pool."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporters.lmcache.page_source import LmcacheSource
+from tierscope.domain.events import TierActivity
+from tierscope.domain.tiers import Tier
+
+
+class Server:
+    """Stands in for a fetcher: one recorded server, whose counters can be raised."""
+
+    def __init__(self, folder):
+        self.page = (folder / "metrics.txt").read_text("utf-8")
+        self.status = (folder / "status.json").read_bytes()
+
+    def get(self, url):
+        return self.status if url.endswith("/status") else self.page.encode()
+
+
+@pytest.fixture
+def server(captures):
+    return Server(captures / "lmcache" / "mp_pull")
+
+
+def l2_activity(server, **fields):
+    """What the second of two readings says of L2, after everything it counts grew from nothing."""
+    source = LmcacheSource("one", "http://one", "pool", (), **fields)
+    grown = server.page
+    server.page = "\n".join(
+        f"{line.rpartition(' ')[0]} 0" if line.startswith("lmcache_mp_") else line
+        for line in grown.splitlines()
+    )
+    source.read(server, 1.0)
+    server.page = grown
+    reading = source.read(server, 2.0)
+    (activity,) = (e for e in reading.entries if isinstance(e, TierActivity) and e.tier is Tier.L2)
+    return activity
+
+
+def test_a_server_tells_what_it_stored_in_its_pool(server):
+    """64 chunks, and hits of 896 tokens."""
+    activity = l2_activity(server)
+
+    assert (activity.stored_blocks, activity.lookup_hit_tokens) == (64, 896)
+
+
+def test_what_a_scan_tells_of_the_pool_the_server_does_not_tell_again(server):
+    """Stored and evicted chunks are the scan's; lookups are the server's own."""
+    activity = l2_activity(server, pool_is_scanned=True)
+
+    assert (activity.stored_blocks, activity.evicted_blocks) == (None, None)
+    assert activity.lookup_hit_tokens == 896
