@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from tierscope.cli.reference import MADE_FROM, page, table
 from tierscope.cli.settings_fields import texts_below
+from tierscope.registry.metrics import FINDING
 
 
 def api_page() -> str:
@@ -35,7 +36,7 @@ def findings_page() -> str:
         "## In a recommendation",
         table(("kind", "what it says"), _kinds(FindingKind)),
         "## Of an engine's own metrics",
-        "On `/metrics` as `tierscope_finding` with the source and severity, and once in the log. The suspect "
+        f"On `/metrics` as `{FINDING.name}` with the source and severity, and once in the log. The suspect "
         "counter is not used; the message names what is used instead.",
         table(("kind", "what it says"), [*_kinds(Suspect), (f"`{UNKNOWN_GENERATION}`", unknown)]),
     )
