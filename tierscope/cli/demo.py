@@ -28,6 +28,9 @@ def demo(
     replicas: Annotated[
         int | None, typer.Option("--replicas", min=1, max=64, help="Engines to run; as many as it takes.")
     ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave the trace's bad lines out and count them.")
+    ] = False,
     otlp_endpoint: Annotated[
         str | None, typer.Option("--otlp-endpoint", help="Send spans there (OTLP/HTTP).")
     ] = None,
@@ -40,7 +43,7 @@ def demo(
 
     stop = StopRequest()
     options = DemoOptions(
-        trace=None if trace is None else _read(trace),
+        trace=None if trace is None else _read(trace, skip_bad=skip_bad),
         duration_seconds=duration_seconds,
         seed=seed,
         replicas=replicas,
@@ -63,7 +66,11 @@ def demo(
             stop.wait()
 
 
-def _read(path: Path) -> Trace:
+def _read(path: Path, *, skip_bad: bool) -> Trace:
+    from tierscope.cli.output import stderr
     from tierscope.traces.open import read_trace
 
-    return read_trace(path)
+    trace = read_trace(path, skip_bad=skip_bad)
+    if trace.skipped_lines:
+        stderr.print(f"{trace.skipped_lines} bad lines left out", style="yellow")
+    return trace
