@@ -68,7 +68,7 @@ class Answered:
 
 @dataclass
 class EngineLife:
-    """From the first answer of an engine to its death."""
+    """From the start of an engine's processes to their death."""
 
     began_unix_seconds: float
     killed_unix_seconds: float | None = None
@@ -190,8 +190,8 @@ class Run:
             self._reader = opening.enter_context(closing(RemoteReader(socket_path(self.killed.store))))
             self._start_exporter()
             opening.callback(self._stop_exporter)
-            opening.enter_context(self._engine)
             self.killed.engines.append(EngineLife(time.time()))
+            opening.enter_context(self._engine)
             workload = opening.enter_context(Workload(self._engine.url))
             self.clients = Clients(workload, seed=1)
             opening.callback(self.clients.stop)
@@ -204,10 +204,10 @@ class Run:
     def kill_engine(self) -> None:
         """Kill the engine with all its processes while it answers, and start it again."""
         self._engine.kill()
-        self.killed.engines[-1].killed_unix_seconds = time.time()
+        died = self.killed.engines[-1].killed_unix_seconds = time.time()
+        self.killed.engines.append(EngineLife(died))
         self._engine.start()
         self._engine.wait()
-        self.killed.engines.append(EngineLife(time.time()))
 
     def kill_exporter(self) -> None:
         """Kill the exporter, and start it again."""

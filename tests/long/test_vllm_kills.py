@@ -54,7 +54,7 @@ class Stored:
             for row in self.rows
             if row.attempt == 0
             and row.status == status
-            and life.began_unix_seconds - 60 < row.admitted_unix_seconds < until
+            and life.began_unix_seconds < row.admitted_unix_seconds < until
         ]
 
 
