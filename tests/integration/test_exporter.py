@@ -103,7 +103,7 @@ def hook_engine(publisher):
 
 
 def test_an_unreachable_engine_is_named_once_and_the_rest_goes_on(pages, exporting, caplog):
-    """Its source is down and incomplete; the other engine's numbers are all there."""
+    """UD-19: its source is down and incomplete; the other engine's numbers are all there."""
     caplog.set_level(logging.WARNING)
     gone = replace(SETTINGS, replica="gone", metrics_url=f"http://127.0.0.1:{unused_port()}/metrics")
     exporter = exporting(gone, replace(SETTINGS, metrics_url=f"{pages.url}/metrics"))
@@ -200,7 +200,7 @@ def test_every_admission_is_a_span(captures, publisher, exporting, opened):
 
 
 def test_a_restarted_engine_is_counted_on(publisher, exporting, opened):
-    """What was open stays unresolved; the new life's records add to the old one's."""
+    """UD-30: what was open stays unresolved; the new life's records add to the old one's."""
     publisher.publish(pack([admit("a"), first("a"), admit("open")]))
     exporter = exporting(hook_engine(publisher))
     await_true(lambda: messages(exporter, HOOK).get("received") == 1, "the first life was read")
@@ -217,7 +217,7 @@ def test_a_restarted_engine_is_counted_on(publisher, exporting, opened):
 
 
 def test_lost_events_are_missing_and_residency_is_absent(opened, exporting, pages):
-    """A ring that no longer reaches back is a gap: the share is told, and no wrong figure is shown."""
+    """UD-30: a ring that no longer reaches back is a gap: the share is told, and no wrong figure is shown."""
     small = opened.enter_context(closing(StreamPublisher(ANY, ANY, buffer_bytes=2000)))
     for block in range(200):
         event = {"type": "BlockStored", "block_hashes": [block], "block_size": 16, "medium": "GPU"}

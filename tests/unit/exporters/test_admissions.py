@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,7 +130,7 @@ def test_a_request_given_up_while_it_waited_is_no_admission(admissions):
 
 
 def test_a_preempted_request_is_a_row_of_its_own(admissions):
-    """Whether or not it had its first token, the first admission counts once and the second never."""
+    """UD-05: with or without a first token, the first admission counts once and the second never."""
     found, odd = outcomes(admissions, admit(), first(), admit(attempt=1, local=16), finish())
 
     assert found == [(RequestStatus.SERVED, 0), (RequestStatus.READMITTED, 1)]
@@ -171,6 +172,32 @@ def test_children_of_one_request_count_each(admissions):
     found, _ = outcomes(admissions, admit("0_r"), admit("1_r"), first("0_r"), first("1_r"))
 
     assert found == [(RequestStatus.SERVED, 0)] * 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"lora": "adapter-x", "hashes": [5, 6]}, id="under a LoRA adapter"),
+        pytest.param({"salt": "tenant-b", "hashes": [7, 8]}, id="salted"),
+        pytest.param({"hashes": []}, id="prompt embeddings without hashes"),
+        pytest.param({"hashes": None}, id="hashes not known"),
+        pytest.param({"skip": True, "hashes": [5, 6]}, id="prompt_logprobs"),
+    ],
+)
+def test_whatever_a_request_is_it_counts_once_under_its_engines_model(admissions, fields):
+    """LoRA, salts and embeddings change hashes, which tell their blocks apart, but no token's place."""
+    record = {"t": "admit", "ts": 10.0, "rid": "r", "attempt": 0, "prompt": 40, "local": 0, **fields}
+    batch = decode_records(msgspec.msgpack.encode([record]), where="test")
+
+    (served,) = admissions.apply([*batch.records, first()]).records
+
+    assert not batch.oddities
+    assert (served.model, served.status, served.tokens) == (
+        "m",
+        RequestStatus.SERVED,
+        TokenSplit(40, computed=40),
+    )
+    assert served.block_hashes == tuple(fields["hashes"] or ())
 
 
 def test_a_request_that_skips_the_cache_says_so(admissions):

@@ -18,11 +18,22 @@ def admit(**fields):
 
 
 def test_l0_is_credited_first_and_loads_only_beyond_it():
-    """600 in L0, 200 through the connector from host memory, the rest computed."""
+    """UD-01: 600 in L0, 200 through the connector from host memory, the rest computed."""
     tokens, reason = split_admission(admit(local=600, external=200, split={"host": 200}))
 
     assert tokens == TokenSplit(1000, l0=600, l1=200, computed=200)
     assert reason is None
+
+
+@pytest.mark.parametrize(("local", "found"), [(320, 512), (512, 512), (640, 512)])
+def test_where_l0_and_l1_hold_the_same_prefix_l0_has_the_credit(local, found):
+    """UD-09: L1 is credited for what it found beyond L0: 192 tokens, none, and never less than none."""
+    loaded = max(0, found - local)
+
+    tokens, _ = split_admission(admit(local=local, external=loaded, split={"host": loaded}))
+
+    assert (tokens.l0, tokens.l1) == (local, loaded)
+    assert tokens.computed == 1000 - max(local, found)
 
 
 def test_a_load_over_two_tiers_is_split_as_told():

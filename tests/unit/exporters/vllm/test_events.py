@@ -140,5 +140,5 @@ def test_signed_hashes_are_read_as_their_unsigned_twins():
     ],
 )
 def test_a_medium_is_known_however_it_is_spelled(medium, tier):
-    """Media have been spelled in many ways; one nobody knows is no tier's."""
+    """UD-35: media have been spelled in many ways; one nobody knows is no tier's."""
     assert tier_of_medium(medium) is tier

@@ -122,7 +122,7 @@ def test_neighbouring_removals_become_one_event(residency):
 
 
 def test_a_clear_evicts_every_copy_with_its_reason(residency):
-    """A thousand blocks stored and cleared are a thousand evictions, and nothing is left."""
+    """UD-32: a thousand blocks stored and cleared are a thousand evictions, and nothing is left."""
     apply(residency, stored(*range(1000)))
 
     events, _ = apply(residency, BlocksCleared())
@@ -181,7 +181,7 @@ def test_a_removal_of_a_block_never_seen_is_counted_and_named(residency):
 
 
 def test_media_become_tiers_and_an_unknown_one_is_counted(residency):
-    """CPU and cpu are one tier; blocks of a medium nobody knows are in no tier's numbers, but counted."""
+    """UD-35: CPU and cpu are one tier; blocks of a medium nobody knows are in no tier, but counted."""
     _, oddities = apply(
         residency,
         stored(1, medium="CPU"),
