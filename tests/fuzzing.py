@@ -34,8 +34,9 @@ CAPTURES = Path(__file__).parent / "fixtures" / "captures"
 INTERESTING = (
     b"", b"\0", b"\xff" * 8, b"\xc0", b"\xc1", b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"NaN",
     b"+Inf", b"-1", b"1e999", b"1_0", b'"', b"\\", b"}", b"\n", b"#", b"\xed\xa0\x80",
+    b"\x91" * 5000, b"\x81\xa1a" * 5000,
 )  # fmt: skip
-"""What breaks readers: empty, largest and unfinished values, of both kinds of format."""
+"""What breaks readers: empty, largest, unfinished and endlessly nested values, of both kinds of format."""
 
 _cache = SeriesCache()
 
@@ -197,7 +198,7 @@ def _value(data: bytes, rng: random.Random, _seeds: list[bytes]) -> bytes:
     """Another value somewhere inside a msgpack document; anything else stays as it is."""
     try:
         return msgspec.msgpack.encode(_with_another(msgspec.msgpack.decode(data), rng))
-    except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError, TypeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError, TypeError, RecursionError):
         return data
 
 
