@@ -12,6 +12,14 @@ CHAINED_KINDS = frozenset({None, "full_attention", "mla_attention", "sink_full_a
 """Kinds of cache in which a block is of use only while all blocks before it are there; None: not said."""
 
 
+MOST_DOUBTFUL = 100_000
+"""Blocks remembered as perhaps held once more than counted; the oldest are forgotten."""
+
+
+MOST_TOLD = 16
+"""Times one block is remembered to have been told again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """What a tier holds: distinct whole blocks, further copies of them, and blocks without an ancestor."""
@@ -19,6 +27,9 @@ class Held:
     distinct: int
     duplicates: int
     orphans: int
+
+
+Doubtful = tuple[float, int | None]
 
 
 @dataclass(slots=True)
@@ -37,6 +48,8 @@ class Pool:
     _parents: dict[int, int] = field(default_factory=dict)
     _partial: set[int] = field(default_factory=set)
     """Blocks that hold less than a whole block's tokens."""
+    _doubtful: dict[int, list[Doubtful]] = field(default_factory=dict)
+    """Blocks that were told again, which may have been further copies: when, after which parent."""
 
     @property
     def blocks(self) -> Set[int]:
@@ -77,11 +90,32 @@ class Pool:
         self._partial.discard(block_hash)
         return self._stored_at.pop(block_hash, None)
 
+    def doubt(self, stored: BlocksStored, at_unix_seconds: float) -> None:
+        """Note that blocks were told again: copies, or the same blocks reused. Their removals will show."""
+        parent = stored.parent_hash
+        for block_hash in stored.block_hashes:
+            told = self._doubtful.setdefault(block_hash, [])
+            told.append((at_unix_seconds, parent))
+            del told[:-MOST_TOLD]
+            parent = block_hash
+        while len(self._doubtful) > MOST_DOUBTFUL:
+            del self._doubtful[next(iter(self._doubtful))]
+
+    def take_doubtful(self, block_hash: int) -> Doubtful | None:
+        """Return when and after which parent a copy was stored that shows only now; None where none was."""
+        told = self._doubtful.get(block_hash)
+        if told is None:
+            return None
+        found = told.pop(0)
+        if not told:
+            del self._doubtful[block_hash]
+        return found
+
     def take_all(self) -> tuple[int, ...]:
         """Empty the pool; return its blocks, each once a copy."""
         further = [found for found, copies in self._copies.items() for _ in copies]
         found = (*self._stored_at, *further)
-        for memory in (self._stored_at, self._copies, self._parents, self._partial):
+        for memory in (self._stored_at, self._copies, self._parents, self._partial, self._doubtful):
             memory.clear()
         self.duplicates = 0
         return found

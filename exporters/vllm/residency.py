@@ -4,6 +4,10 @@ One hash may be stored in several physical blocks, so every medium counts copies
 What an engine announces are copies: stored minus evicted copies is what is there. Two things
 are not said and must be told from the rest: a store that only announces reused blocks again
 (`kv_cache_report_mode="full"`), and whether a clear emptied more than the GPU.
+
+A store of a whole known prefix, from its root, is either such an announcement or a request that was computed
+without looking (prompt logprobs do that), whose blocks are copies. Nothing in it says which, so it counts
+as announcement until a removal shows a copy that nobody counted: then it is told late, stored and evicted.
 """
 
 from __future__ import annotations
@@ -147,7 +151,9 @@ class Residency:
             pool = self._pools[change.medium, change.group] = Pool(tier)
         if isinstance(change, BlocksRemoved):
             yield from self._removed(change, pool, batch)
-        elif not _announces_again(change, pool):
+        elif _announces_again(change, pool):
+            pool.doubt(change, batch.at_unix_seconds)
+        else:
             pool.add(change, batch.at_unix_seconds)
             yield BlockEvent(
                 tier=tier,
@@ -168,6 +174,9 @@ class Residency:
         unseen = 0
         for block_hash in change.block_hashes:
             stored_at = pool.take(block_hash)
+            if stored_at is None and (copy := pool.take_doubtful(block_hash)) is not None:
+                stored_at, parent = copy
+                yield self._shown(pool, block_hash, parent, batch)
             for blocks in below:
                 if block_hash in blocks:
                     demoted.append(block_hash)
@@ -185,6 +194,20 @@ class Residency:
             yield self._evicted(pool.tier, tuple(evicted), EvictionReason.CAPACITY, batch)
         if demoted:
             yield self._evicted(pool.tier, tuple(demoted), EvictionReason.DEMOTED, batch)
+
+    def _shown(self, pool: Pool, block_hash: int, parent: int | None, batch: _Batch) -> BlockEvent:
+        """The store of a copy that only its removal shows."""
+        return BlockEvent(
+            tier=pool.tier,
+            holder=self.holder,
+            action=BlockAction.STORED,
+            block_hashes=(block_hash,),
+            at_unix_seconds=batch.at_unix_seconds,
+            parent_hash=parent,
+            block_tokens=pool.block_tokens,
+            sequence=batch.sequence,
+            ordinal=batch.ordinal,
+        )
 
     def _below(self, tier: Tier, batch: _Batch) -> Iterator[Set[int]]:
         """What lower tiers hold, or will at the end of the batch."""
@@ -266,7 +289,8 @@ class Residency:
 def _announces_again(change: BlocksStored, pool: Pool) -> bool:
     """Whether a store only tells of reused blocks: it begins at the root and every block is there already.
 
-    A second physical copy looks different: it has a parent, because vLLM merges equal blocks up to the last.
+    A second physical copy nearly always looks different: it has a parent, because vLLM merges equal blocks up
+    to the last one.
     """
     return change.parent_hash is None and pool.holds_all(change.block_hashes)
 

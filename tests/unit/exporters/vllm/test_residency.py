@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporters.vllm import pools
 from exporters.vllm.events import BlocksCleared, BlocksRemoved, BlocksStored, ChangeBatch, decode_events
 from exporters.vllm.pools import Held
 from exporters.vllm.residency import Residency
@@ -285,6 +286,45 @@ def test_a_block_told_again_in_full_report_mode_is_no_copy(residency):
 
     assert [event.block_hashes for event in events] == [(3,)]
     assert residency.held(Tier.L0) == Held(distinct=3, duplicates=0, orphans=0)
+
+
+def test_a_copy_that_looked_told_again_is_counted_when_its_removal_shows_it(residency):
+    """A request with prompt logprobs computes a known prefix anew; its blocks leave after the first ones."""
+    apply(residency, stored(1, 2))
+    apply(residency, stored(1, 2))
+    apply(residency, removed(2), removed(1))
+    assert residency.resident(Tier.L0) == 0
+
+    events, oddities = apply(residency, removed(2), removed(1))
+
+    assert [(event.action, event.block_hashes, event.parent_hash) for event in events] == [
+        (BlockAction.STORED, (2,), 1),
+        (BlockAction.STORED, (1,), None),
+        (BlockAction.EVICTED, (2, 1), None),
+    ]
+    assert not oddities
+
+
+def test_what_was_told_again_is_forgotten_with_its_cache(residency):
+    """After a clear a removal of it is unheard of, as before."""
+    apply(residency, stored(1), stored(1), BlocksCleared())
+
+    _, oddities = apply(residency, removed(1))
+
+    assert oddities == ["removal of a block never seen stored"]
+
+
+def test_blocks_told_again_without_end_do_not_pile_up(residency, monkeypatch):
+    """In full report mode every reuse is told and no removal follows from it."""
+    monkeypatch.setattr(pools, "MOST_DOUBTFUL", 2)
+    for block in range(4):
+        apply(residency, stored(block), stored(block))
+
+    for _ in range(2 * pools.MOST_TOLD):
+        apply(residency, stored(3))
+
+    (pool,) = residency._pools.values()
+    assert {block: len(told) for block, told in pool._doubtful.items()} == {2: 1, 3: pools.MOST_TOLD}
 
 
 def test_blocks_behind_a_gap_are_orphans(residency):
