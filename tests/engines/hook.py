@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,16 +36,22 @@ def addresses(path: Path, seconds: float = 60.0) -> Addresses:
     return Addresses(_loopback(document["endpoint"]), _loopback(document["replay_endpoint"]))
 
 
-def read_all(where: Addresses, *, quiet_seconds: float = 1.5) -> list[Record]:
-    """Read a stream from its start until nothing but statistics came for a while."""
+def read_all(where: Addresses, *, quiet_seconds: float = 2.0) -> list[Record]:
+    """Read a stream from its start until nothing but statistics came for a while.
+
+    A probe with nothing else to say tells its statistics within a second, so they end whatever is whole.
+    Statistics of long ago, in the middle of a replay, end nothing.
+    """
     subscriber = StreamSubscriber(where.endpoint, where.replay_endpoint, source="probe under test")
     records: list[Record] = []
+    busy_until = time.monotonic() + quiet_seconds
     try:
-        while True:
-            news = _receive(subscriber, quiet_seconds)
+        while (remaining_seconds := busy_until - time.monotonic()) > 0:
+            news = _receive(subscriber, remaining_seconds)
             records += news
-            if all(record["t"] == "stats" for record in news):
-                return records
+            if any(record["t"] != "stats" for record in news):
+                busy_until = time.monotonic() + quiet_seconds
+        return records
     finally:
         subscriber.close()
 

@@ -133,29 +133,40 @@ class Workload:
         """Clients that close their stream after a few words."""
         for number in range(3):
             prompt = self.words(f"leaving {number}", 80)
-            self.stream("leaving", prompt, max_tokens=400, leave_after=3)
+            self.stream("leaving", prompt, max_tokens=400, leaves=lambda pieces: pieces >= 3)
 
     def crowd(self) -> None:
         """More long prompts at once than fit, and clients that leave before they are admitted."""
+        gone = threading.Event()
         prompts = [self.words(f"crowd {number}", 550) for number in range(2 * MAX_SEQUENCES)]
-        jobs: list[Callable[[], object]] = [
-            partial(self.complete, "crowd", prompt, max_tokens=100) for prompt in prompts
-        ]
-        self._together([*jobs, self.leaving_while_waiting])
+        jobs: list[Callable[[], object]] = [partial(self.occupying, prompt, gone) for prompt in prompts]
+        self._together([*jobs, partial(self.leaving_while_waiting, gone)])
 
-    def leaving_while_waiting(self) -> None:
+    def occupying(self, prompt: str, gone: threading.Event) -> None:
+        """Hold a place in the engine until the others have left, however fast the engine is."""
+        while not gone.is_set():
+            self.stream("occupying", prompt, max_tokens=400, leaves=lambda _: gone.is_set())
+        self.complete("crowd", prompt, max_tokens=30)
+
+    def leaving_while_waiting(self, gone: threading.Event) -> None:
         """Open a request that cannot be admitted yet, and hang up."""
-        waits = eventually(lambda: self.waiting() > 0, TIMEOUT_SECONDS)
-        assert waits, "the engine never had a queue"
-        for number in range(2):
-            request_id = self._next_id("never-admitted")
-            body = self._body({"prompt": self.words(f"never {number}", 400), "max_tokens": 4})
-            headers = {**self.headers, "X-Request-Id": request_id}
-            with pytest.raises(httpx.ReadTimeout):
-                httpx.post(
-                    self.url + COMPLETIONS, json=body, headers=headers, timeout=httpx.Timeout(30, read=0.25)
-                )
-            self._remember(Sent(request_id, "never-admitted", 0, left=True))
+        try:
+            waits = eventually(lambda: self.waiting() > 0, TIMEOUT_SECONDS)
+            assert waits, "the engine never had a queue"
+            for number in range(2):
+                self._hang_up(self.words(f"never {number}", 400))
+        finally:
+            gone.set()
+
+    def _hang_up(self, prompt: str) -> None:
+        request_id = self._next_id("never-admitted")
+        body = self._body({"prompt": prompt, "max_tokens": 4})
+        headers = {**self.headers, "X-Request-Id": request_id}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(
+                self.url + COMPLETIONS, json=body, headers=headers, timeout=httpx.Timeout(30, read=0.25)
+            )
+        self._remember(Sent(request_id, "never-admitted", 0, left=True))
 
     def long_answers(self) -> None:
         """Answers that outgrow the cache together: someone is preempted."""
@@ -183,11 +194,12 @@ class Workload:
         """Ask for the continuation of a prompt."""
         return self._post(phase, COMPLETIONS, {"prompt": prompt, **options})
 
-    def stream(self, phase: str, prompt: str, *, max_tokens: int, leave_after: int) -> Sent:
-        """Read the first pieces of an answer, then hang up."""
+    def stream(self, phase: str, prompt: str, *, max_tokens: int, leaves: Callable[[int], bool]) -> Sent:
+        """Read an answer piece by piece, and hang up as soon as `leaves` says so of the pieces so far."""
         request_id = self._next_id(phase)
         body = self._body({"prompt": prompt, "max_tokens": max_tokens, "stream": True})
         headers = {**self.headers, "X-Request-Id": request_id}
+        left = False
         with (
             httpx.Client(base_url=self.url, timeout=TIMEOUT_SECONDS) as client,
             client.stream("POST", COMPLETIONS, json=body, headers=headers) as response,
@@ -195,9 +207,9 @@ class Workload:
             pieces = 0
             for line in response.iter_lines():
                 pieces += line.startswith("data: ")
-                if pieces >= leave_after:
+                if left := leaves(pieces):
                     break
-        return self._remember(Sent(request_id, phase, response.status_code, left=True))
+        return self._remember(Sent(request_id, phase, response.status_code, left=left))
 
     def waiting(self) -> float:
         """Return how many requests the engine holds in its queue."""
