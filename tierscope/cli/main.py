@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from tierscope.cli import dashboards
+from tierscope.cli import dashboards, store
 from tierscope.cli.bench import bench
 from tierscope.cli.collect import collect
 from tierscope.cli.curve import curve
@@ -31,6 +31,7 @@ for command in (demo, export, collect, serve, recommend, curve, bench):
     app.command()(command)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")
+app.add_typer(store.app, name="store")
 
 
 @app.callback()

@@ -128,7 +128,10 @@ SELECT {_SUMS} FROM engine_tokens
 WHERE namespace = ? AND endpoint = ? AND at_unix_seconds >= ? AND at_unix_seconds < ?
 """
 # arg_max skips NULLs of its first argument: of a part, the latest value that was reported.
-_READ = ("capacity_bytes", "used_bytes", "pinned_bytes", "capacity_blocks", "used_blocks", "block_tokens")
+_READ = (
+    "capacity_bytes", "used_bytes", "pinned_bytes", "capacity_blocks", "used_blocks", "block_tokens",
+    "pinned_blocks", "duplicate_blocks", "orphan_blocks",
+)  # fmt: skip
 _SAMPLES = f"""
 WITH readings AS (
   FROM tier_samples

@@ -50,7 +50,7 @@ _KINDS: Mapping[type, tuple[Table, Callable[..., Row]]] = {
 }
 
 _NEW_EVENTS = f"""
-INSERT INTO {BLOCK_EVENTS.name} FROM incoming ANTI JOIN (
+INSERT INTO {BLOCK_EVENTS.name} BY NAME FROM incoming ANTI JOIN (
   SELECT id, feed FROM {BLOCK_EVENTS.name} WHERE at_unix_seconds BETWEEN ? AND ?
 ) AS known ON known.id = incoming.id AND known.feed <> incoming.feed
 """
@@ -70,14 +70,14 @@ WHEN MATCHED THEN UPDATE SET
   first_sequence = least(stored.first_sequence, incoming.first_sequence),
   last_sequence = greatest(stored.last_sequence, incoming.last_sequence),
   stale = incoming.stale
-WHEN NOT MATCHED THEN INSERT
+WHEN NOT MATCHED THEN INSERT BY NAME
 """
 """The first bound lets DuckDB leave out all of the table but its end."""
 
 _POSITIONS = f"""
 MERGE INTO {FEED_POSITIONS.name} AS stored USING incoming ON stored.feed = incoming.feed
 WHEN MATCHED THEN UPDATE SET sequence = incoming.sequence, at_unix_seconds = incoming.at_unix_seconds
-WHEN NOT MATCHED THEN INSERT
+WHEN NOT MATCHED THEN INSERT BY NAME
 """
 
 
@@ -130,7 +130,7 @@ def _write_entries(
             times = incoming.column("at_unix_seconds").to_numpy()
             statement, values = _NEW_EVENTS, [float(times.min()), float(times.max())]
         else:
-            statement, values = f"INSERT INTO {table.name} FROM incoming", []
+            statement, values = f"INSERT INTO {table.name} BY NAME FROM incoming", []
         counts[table.name] += _execute(cursor, incoming, statement, values)
 
 
@@ -199,7 +199,7 @@ def _write_coverage(
         counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, made), _WHOLE_COVERAGE, [first])
     if broken:
         made = [rows.coverage_row(interval, feed) for feed, interval in broken]
-        statement = f"INSERT INTO {COVERAGE.name} FROM incoming"
+        statement = f"INSERT INTO {COVERAGE.name} BY NAME FROM incoming"
         counts[COVERAGE.name] += _execute(cursor, arrow_table(COVERAGE, made), statement)
 
 

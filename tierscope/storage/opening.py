@@ -10,8 +10,8 @@ import duckdb
 
 from tierscope.domain.errors import StoreUnusable
 from tierscope.storage.database import Database
-from tierscope.storage.schema import SCHEMA_VERSION, TABLES, VERSION
-from tierscope.storage.views import VIEWS
+from tierscope.storage.migrations import bring_up
+from tierscope.storage.schema import SCHEMA_VERSION, VERSION
 
 _HEADERS_BYTES = 3 * 4096
 """No DuckDB file is shorter: one main header and two that take turns."""
@@ -20,16 +20,16 @@ _MAGIC, _MAGIC_AT = b"DUCK", 8
 
 
 def open_to_write(path: Path, clock: Callable[[], float]) -> Database:
-    """Open or create the store at `path` as its only owner; raises `StoreUnusable`."""
+    """Open or create the store at `path` as its only owner; raises `StoreUnusable`.
+
+    A store of an earlier version is brought up to this release's, all of it or nothing.
+    """
     _remove_unfinished(path)
     database = Database(path)
     try:
-        if not _is_store(database):
-            _create(database, clock())
+        version = _version_of(database)
         with database.transaction() as cursor:
-            for view in VIEWS:
-                for statement in view.ddl():
-                    cursor.execute(statement)
+            bring_up(cursor, version, clock())
     except BaseException:
         database.close()
         raise
@@ -64,21 +64,32 @@ def open_to_read(path: Path) -> Database:
         raise StoreUnusable("there is no store", where=str(path), fix="name the file a collector has written")
     database = Database(path, read_only=True)
     try:
-        found = _is_store(database)
+        _check_readable(_version_of(database), path)
     except BaseException:
         database.close()
         raise
-    if not found:
-        database.close()
-        raise StoreUnusable("the store is empty", where=str(path), fix="let a collector write into it first")
     return database
 
 
-def _is_store(database: Database) -> bool:
-    """Whether our tables are in the file; False for a file without any tables, an error for any other."""
+def _check_readable(version: int | None, path: Path) -> None:
+    if version is None:
+        raise StoreUnusable("the store is empty", where=str(path), fix="let a collector write into it first")
+    if version < VERSION:
+        raise StoreUnusable(
+            f"the store is of version {version}; this release reads version {VERSION}",
+            where=str(path),
+            fix="`tierscope store upgrade` brings it up to this release, as starting its collector does",
+        )
+
+
+def _version_of(database: Database) -> int | None:
+    """The version of the tables in the file; None for a file without any tables.
+
+    Raises `StoreUnusable` for the tables of someone else, and for those of a newer release.
+    """
     with database.reading() as cursor:
         names = {name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-        version = _version(cursor) if SCHEMA_VERSION.name in names else None
+        version = _highest(cursor) if SCHEMA_VERSION.name in names else None
     if version is None and names:
         raise StoreUnusable(
             f"the file is a DuckDB file of someone else; it holds {', '.join(sorted(names)[:3])}",
@@ -91,16 +102,9 @@ def _is_store(database: Database) -> bool:
             where=str(database.path),
             fix="use the release that wrote it, or a later one; nothing was changed",
         )
-    return version is not None
+    return version
 
 
-def _version(cursor: duckdb.DuckDBPyConnection) -> int | None:
+def _highest(cursor: duckdb.DuckDBPyConnection) -> int | None:
     row = cursor.execute(f"SELECT max(version) FROM {SCHEMA_VERSION.name}").fetchone()
     return None if row is None or row[0] is None else int(row[0])
-
-
-def _create(database: Database, at_unix_seconds: float) -> None:
-    with database.transaction() as cursor:
-        for table in TABLES:
-            cursor.execute(table.ddl())
-        cursor.execute(f"INSERT INTO {SCHEMA_VERSION.name} VALUES (?, ?)", [VERSION, at_unix_seconds])

@@ -56,5 +56,6 @@ def _columns(columns: Sequence[Column]) -> Iterator[str]:
     yield "| --- | --- | --- | --- |"
     for column in columns:
         null = column.null_means or "never NULL"
-        yield f"| `{column.name}` | {column.sql_type} | {column.doc} | {null} |"
+        since = f" Since version {column.since}." if column.since > 1 else ""
+        yield f"| `{column.name}` | {column.sql_type} | {column.doc}{since} | {null} |"
     yield ""

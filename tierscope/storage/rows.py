@@ -93,6 +93,7 @@ def request_row(record: RequestRecord, feed: int, identity: int, delta: Delta) -
         record.trace.trace_id if record.trace else None,
         record.block_tokens,
         record.chunk_tokens,
+        record.asks_cache,
         len(record.block_hashes),
         delta.parent_id,
         delta.common_blocks,
@@ -133,6 +134,9 @@ def tier_sample_row(sample: TierSample, feed: int) -> Row:
         sample.capacity_blocks,
         sample.used_blocks,
         sample.block_tokens,
+        sample.pinned_blocks,
+        sample.duplicate_blocks,
+        sample.orphan_blocks,
     )
 
 

@@ -1,17 +1,16 @@
 """The tables of the event store: the one place their columns are named, typed and explained.
 
-DDL, Arrow schemas and docs/reference/store.md are made from these rows. People write SQL against the
-names: a release may add tables and columns, never rename one; any change raises `VERSION`.
+DDL, migrations, Arrow schemas and docs/reference/store.md are made from these rows. People write SQL
+against the names: a release may add tables and columns, never rename or drop one. What is added says in
+`since` with which version of the tables it came: one more than `VERSION` was.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
-
-VERSION = 1
-"""Version of the store's tables; a file that says more than this was written by a newer release."""
 
 MOST_UNIX_SECONDS = 7e12
 """The times we store lie between this and its negative, so that every `hour` fits an INTEGER."""
@@ -30,21 +29,26 @@ ARROW_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its SQL type, what it holds and in which unit, and what NULL means (None: never NULL)."""
+    """One column: its SQL type, what it holds and in which unit, and what NULL means (None: never NULL).
+
+    A column that came with a later version than its table is NULL in the rows written before.
+    """
 
     name: str
     sql_type: str
     doc: str
     null_means: str | None = None
+    since: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: what a row is, and its columns in order."""
+    """One table: what a row is, its columns in order, and the version of the store it came with."""
 
     name: str
     row: str
     columns: tuple[Column, ...]
+    since: int = 1
 
     def ddl(self) -> str:
         """The statement that creates the table."""
@@ -54,12 +58,22 @@ class Table:
         )
         return f"CREATE TABLE {self.name} (\n" + ",\n".join(lines) + "\n)"
 
+    def additions(self, present: Collection[str]) -> tuple[str, ...]:
+        """The statements that add the columns a file's table lacks to those `present` in it."""
+        return tuple(
+            f"ALTER TABLE {self.name} ADD COLUMN {column.name} {column.sql_type}"
+            for column in self.columns
+            if column.name not in present
+        )
+
     def arrow_schema(self) -> pa.Schema:
         """The same columns as Arrow types, for batched inserts."""
         return pa.schema([(column.name, ARROW_TYPES[column.sql_type]) for column in self.columns])
 
 
 _NOT_SAID = "the source does not say"
+_EARLIER = "written by a release before the column"
+_NOT_SAID_OR_EARLIER = f"{_NOT_SAID}, or {_EARLIER}"
 _FEED = Column("feed", "UINTEGER", "The feed that brought the row; see `feed_positions`.")
 _ENDPOINT = (
     Column("namespace", "VARCHAR", "Namespace of the endpoint."),
@@ -120,6 +134,13 @@ REQUESTS = Table(
         Column("trace_id", "VARCHAR", "W3C trace id of the caller, hexadecimal.", "the caller sent none"),
         Column("block_tokens", "INTEGER", "Tokens a block."),
         Column("chunk_tokens", "INTEGER", "Tokens a chunk of the lower tiers.", _NOT_SAID),
+        Column(
+            "asks_cache",
+            "BOOLEAN",
+            "False where the request looks in no cache by its nature (prompt_logprobs, some pooling).",
+            _EARLIER,
+            since=2,
+        ),
         Column("blocks", "INTEGER", "Full blocks of the prompt: the length of its chain."),
         Column("parent_id", "UBIGINT", "The row whose chain this one starts with.", "the chain is whole"),
         Column("common_blocks", "INTEGER", "Blocks shared with the start of the parent's chain."),
@@ -161,6 +182,21 @@ TIER_SAMPLES = Table(
         Column("capacity_blocks", "BIGINT", "Size in blocks of `block_tokens`.", _NOT_SAID),
         Column("used_blocks", "BIGINT", "Blocks of `block_tokens` held.", _NOT_SAID),
         Column("block_tokens", "INTEGER", "Tokens a block (a chunk in L1 and L2).", _NOT_SAID),
+        Column("pinned_blocks", "BIGINT", "Blocks that requests use now.", _NOT_SAID_OR_EARLIER, since=2),
+        Column(
+            "duplicate_blocks",
+            "BIGINT",
+            "Copies of used blocks beyond the first.",
+            _NOT_SAID_OR_EARLIER,
+            since=2,
+        ),
+        Column(
+            "orphan_blocks",
+            "BIGINT",
+            "Used blocks that no request can hit: an ancestor is gone.",
+            _NOT_SAID_OR_EARLIER,
+            since=2,
+        ),
     ),
 )
 TIER_ACTIVITY = Table(
@@ -218,7 +254,9 @@ DEPLOYMENTS = Table(
         Column("bytes_per_token", "DOUBLE", "KV bytes a token.", "not configured"),
         Column("worker_memory_bytes", "DOUBLE", "Memory of one replica's container.", "not configured"),
         Column("l2_workers", "INTEGER", "Workers the L2 pool is spread over.", "not configured"),
-        Column("l1_keeps_loads", "BOOLEAN", "Whether L1 keeps what it loads from L2.", "to be inferred"),
+        Column(
+            "l1_keeps_loads", "BOOLEAN", "Whether L1 keeps what it loads from L2.", "to be inferred", since=2
+        ),
         Column("objective_kind", "VARCHAR", "What sizing aims at."),
         Column("objective_target", "DOUBLE", "The aim, a ratio from 0 to 1."),
         *(
@@ -274,3 +312,6 @@ TABLES: tuple[Table, ...] = (
     SCHEMA_VERSION,
 )
 """Every table, in the order of the reference page."""
+
+VERSION = max(max(table.since, *(column.since for column in table.columns)) for table in TABLES)
+"""Version of the store's tables; a file that says more than this was written by a newer release."""

@@ -83,14 +83,14 @@ class Store:
         row = deployment_row(deployment, self._clock())
         with self._database.transaction() as cursor:
             latest = cursor.execute(
-                f"SELECT * FROM {DEPLOYMENTS.name} WHERE namespace = ? AND endpoint = ? "
+                f"SELECT {_DEPLOYMENT_COLUMNS} FROM {DEPLOYMENTS.name} WHERE namespace = ? AND endpoint = ? "
                 "ORDER BY since_unix_seconds DESC, rowid DESC LIMIT 1",
                 [deployment.namespace, deployment.endpoint],
             ).fetchone()
             if latest is not None and latest[3:] == row[3:]:
                 return False
             cursor.register("incoming", arrow_table(DEPLOYMENTS, [row]))
-            cursor.execute(f"INSERT INTO {DEPLOYMENTS.name} FROM incoming")
+            cursor.execute(f"INSERT INTO {DEPLOYMENTS.name} BY NAME FROM incoming")
             return True
 
     def save_recommendation(
@@ -134,6 +134,9 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+_DEPLOYMENT_COLUMNS = ", ".join(column.name for column in DEPLOYMENTS.columns)
 
 
 def _stored_log(database: Database) -> FeedLog:
