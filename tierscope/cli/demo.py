@@ -54,6 +54,8 @@ def demo(
         tempfile.TemporaryDirectory(prefix="tierscope-demo-") as folder,
         DemoRun(options, Path(folder), stop) as run,
     ):
+        for name, url in run.urls.items():
+            stderr.print(f"{name:<8} {url}", markup=False)
         result = run.until_advice(stop)
         if result is None:  # interrupted before there was anything to show
             return

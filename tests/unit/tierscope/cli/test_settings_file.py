@@ -11,6 +11,8 @@ from tierscope.domain.settings import Settings
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import GIB
 
+ROOT = Path(__file__).parents[4]
+
 SETTINGS = """
 exporter:
   name: node-1
@@ -51,6 +53,19 @@ def test_a_settings_file_becomes_the_frozen_types(write):
     assert settings.exporter.feed_buffer_bytes == 64 * 1024 * 1024
     assert settings.collector.advise_seconds == 5.0
     assert settings.api.listen_host == "127.0.0.1"
+
+
+def test_the_example_in_the_docs_is_a_settings_file():
+    """It loads, every part of it is used, and engine, server, pool and mount are joined by name."""
+    settings = load_settings(ROOT / "docs" / "settings-example.yaml")
+
+    exporter = settings.exporter
+    assert {engine.lmcache for engine in exporter.engines} == {server.name for server in exporter.lmcache}
+    pools = {cluster.name for cluster in exporter.curvine}
+    assert {server.pool for server in exporter.lmcache} == {mount.pool for mount in exporter.mounts} == pools
+    assert [feed.name for feed in settings.collector.feeds] == [exporter.name]
+    (deployment,) = settings.collector.deployments
+    assert {tier.tier for tier in deployment.tiers} == set(Tier)
 
 
 def test_an_empty_file_means_the_defaults(write):
