@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tierscope.analytics.chains import Chains
+from tierscope.domain.events import BlockAction, BlockEvent
 from tierscope.domain.requests import RequestRecord
 
 Path = Sequence[int]
@@ -107,6 +108,59 @@ def block_reuse(
             reuse.append((at, block, row, None if before is None else before[1], tier, interval))
             last[key] = (at, row)
     return reuse
+
+
+def shared_prefixes(
+    identified: Iterable[tuple[int, RequestRecord]],
+) -> dict[int, tuple[int, int, int, int, int]]:
+    """(blocks, requests, sessions, replicas, computed) of each prefix that several requests share to its end.
+
+    For requests of one endpoint and model.
+    """
+    users: dict[int, list[tuple[RequestRecord, int]]] = {}
+    following: dict[int, set[int]] = {}
+    for _, record in identified:
+        if not record.counts:
+            continue
+        for place, block in enumerate(record.block_hashes):
+            users.setdefault(block, []).append((record, place))
+            following.setdefault(block, set()).update(record.block_hashes[place + 1 : place + 2])
+    found = {}
+    for block, uses in users.items():
+        if len(uses) < 2 or any(len(users[longer]) == len(uses) for longer in following[block]):
+            continue
+        computed = sum(list(block_tiers(record))[place] == "computed" for record, place in uses)
+        sessions = {record.session_hash for record, _ in uses} - {None}
+        replicas = {record.engine.replica for record, _ in uses}
+        found[block] = (uses[0][1] + 1, len(uses), len(sessions), len(replicas), computed)
+    return found
+
+
+def regret(
+    identified: Iterable[tuple[int, RequestRecord]], events: Iterable[BlockEvent]
+) -> list[tuple[float, str, int, float, int, str]]:
+    """(evicted, holder, block, wanted, request, served from) of each L0 block that its engine asks for again.
+
+    Everything in the order of its time; at one time requests come before events.
+    """
+    happened: list[tuple[float, int, int, RequestRecord | BlockEvent]] = [
+        (record.admitted_unix_seconds, 0, row, record) for row, record in identified if record.counts
+    ]
+    happened += [(event.at_unix_seconds, 1, 0, event) for event in events]
+    gone: dict[tuple[str, int], float] = {}
+    found = []
+    for at, _, row, one in sorted(happened, key=lambda known: known[:3]):
+        if isinstance(one, BlockEvent):
+            for block in one.block_hashes:
+                gone.pop((one.holder, block), None)
+                if one.action is BlockAction.EVICTED:
+                    gone[one.holder, block] = at
+            continue
+        for block, tier in zip(one.block_hashes, block_tiers(one), strict=True):
+            evicted = gone.pop((str(one.engine), block), None)
+            if evicted is not None and tier != "l0":
+                found.append((evicted, str(one.engine), block, at, row, tier))
+    return found
 
 
 def hits_of_own_units(paths: Sequence[Path], holder_of: Sequence[int], capacity: int) -> list[int]:

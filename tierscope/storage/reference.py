@@ -23,6 +23,11 @@ FROM tier_hits_per_minute ORDER BY minute_unix_seconds, tier;
 -- How long does a block wait for its next use, by the tier that then serves it? (one hour of history)
 SELECT tier, count(*) AS uses, quantile_cont(interval_seconds, [0.5, 0.9]) AS seconds
 FROM block_reuse(1700000000, 1700003600) WHERE previous_request IS NOT NULL GROUP BY tier;
+-- Which prefixes do most requests begin with, and how often was each computed?
+FROM shared_prefixes(1700000000, 1700003600) ORDER BY repeated_tokens DESC LIMIT 20;
+-- How much longer should blocks have stayed in each tier?
+SELECT evicted_from, reason, count(*) AS blocks, quantile_cont(interval_seconds, [0.5, 0.9]) AS seconds
+FROM regret(1700000000, 1700003600) GROUP BY ALL;
 ```
 """  # noqa: E501  (lines of the page, not of this file)
 

@@ -1,6 +1,6 @@
-"""The views people query: chains expanded to accesses, reuse of blocks, tiers by the minute.
+"""The views people query: accesses, reuse, shared prefixes, evictions regretted, tiers by the minute.
 
-`block_accesses` and `block_reuse` exist twice under one name: as a table macro over a span of time,
+Those that expand chains exist twice under one name: as a table macro over a span of time,
 `block_reuse(start, end)`, and as a view over everything. The macro reads only the hours of its span.
 """
 
@@ -42,6 +42,8 @@ _WHO = (
     Column("model", "VARCHAR", "The served model's name."),
 )
 _TIER = Column("tier", "VARCHAR", "`l0`, `l1`, `l2`, `external` or `computed`.")
+_FIRST = Column("first_unix_seconds", "DOUBLE", "Its first use in the span.")
+_LAST = Column("last_unix_seconds", "DOUBLE", "Its last use in the span.")
 
 BLOCK_ACCESSES = View(
     name="block_accesses",
@@ -142,5 +144,107 @@ FROM minutes UNPIVOT (tokens FOR tier IN (l0, l1, l2, external, computed))
 """,
 )
 
-VIEWS: tuple[View, ...] = (BLOCK_ACCESSES, BLOCK_REUSE, TIER_HITS_PER_MINUTE)
+SHARED_PREFIXES = View(
+    name="shared_prefixes",
+    row="One prefix that at least two served requests of an endpoint and model begin with, as long as all of "
+    "them share it: where fewer go on together, that is a row of its own.",
+    columns=(
+        *_WHO,
+        Column("block_hash", "UBIGINT", "The prefix: the hash of its last block names all of it."),
+        Column("blocks", "INTEGER", "Blocks of the prefix."),
+        Column("prefix_tokens", "BIGINT", "Tokens of the prefix: its full blocks."),
+        Column("requests", "BIGINT", "Served requests that begin with it."),
+        Column("sessions", "BIGINT", "Sessions of these requests.", "no session is known"),
+        Column("replicas", "BIGINT", "Replicas these requests were sent to."),
+        Column("computed_requests", "BIGINT", "Requests for which its last block was computed."),
+        Column(
+            "repeated_tokens", "BIGINT", "Its tokens times all uses but the first: what sharing can save."
+        ),
+        _FIRST,
+        _LAST,
+    ),
+    query="""
+WITH uses AS (
+  SELECT
+    namespace, endpoint, model, block_hash, position, request, tier, replica, at_unix_seconds,
+    lag(block_hash) OVER (PARTITION BY request ORDER BY position) AS parent_hash
+  FROM block_accesses(span_start, span_end) WHERE status = 'served'
+), prefixes AS (
+  SELECT
+    uses.namespace, uses.endpoint, uses.model, uses.block_hash, any_value(parent_hash) AS parent_hash,
+    max(position) + 1 AS blocks, (max(position) + 1) * max(block_tokens) AS prefix_tokens,
+    count(*) AS requests, nullif(count(DISTINCT session_hash), 0) AS sessions,
+    count(DISTINCT uses.replica) AS replicas, count(*) FILTER (tier = 'computed') AS computed_requests,
+    min(at_unix_seconds) AS first_unix_seconds, max(at_unix_seconds) AS last_unix_seconds
+  FROM uses JOIN requests ON requests.id = uses.request
+  WHERE hour BETWEEN CAST(floor(span_start / 3600) AS INTEGER) AND CAST(floor(span_end / 3600) AS INTEGER)
+  GROUP BY ALL HAVING count(*) > 1
+)
+SELECT
+  namespace, endpoint, model, block_hash, CAST(blocks AS INTEGER) AS blocks,
+  CAST(prefix_tokens AS BIGINT) AS prefix_tokens, requests, sessions, replicas, computed_requests,
+  CAST(prefix_tokens * (requests - 1) AS BIGINT) AS repeated_tokens, first_unix_seconds, last_unix_seconds
+FROM prefixes ANTI JOIN prefixes AS longer ON longer.parent_hash = prefixes.block_hash
+  AND longer.requests = prefixes.requests AND longer.namespace = prefixes.namespace
+  AND longer.endpoint = prefixes.endpoint AND longer.model = prefixes.model
+""",
+    spanned=True,
+)
+REGRET = View(
+    name="regret",
+    row="One block that was evicted and then wanted: the first served request that asked for it while it was "
+    "gone, and that neither this tier nor one above it served. From L0 it is wanted by its own engine, from "
+    "a shared tier by whichever engine asks.",
+    columns=(
+        Column("evicted_unix_seconds", "DOUBLE", "When the block was evicted."),
+        Column("evicted_from", "VARCHAR", "`l0`, `l1` or `l2`."),
+        Column("holder", "VARCHAR", "Who held it; see `block_events`."),
+        Column("reason", "VARCHAR", "Why it was evicted; see `block_events`."),
+        Column("block_hash", "UBIGINT", "The block."),
+        Column("wanted_unix_seconds", "DOUBLE", "When it was asked for."),
+        Column(
+            "interval_seconds", "DOUBLE", "From eviction to request: how much longer it should have stayed."
+        ),
+        *_WHO,
+        Column("request", "UBIGINT", "`requests.id` of the request."),
+        Column(
+            "tier", "VARCHAR", "What served it then: `l1`, `l2`, `external` (after L0 only) or `computed`."
+        ),
+    ),
+    # The mark before a use says whether the holder had the block; a use at the time of an eviction
+    # looked the block up before it left.
+    query="""
+WITH marks AS (
+  SELECT tier, holder, action, reason, at_unix_seconds, unnest(block_hashes) AS block_hash
+  FROM block_events WHERE at_unix_seconds >= span_start AND at_unix_seconds < span_end
+), uses AS (
+  SELECT
+    gone.tier AS held_in, gone.holder, accesses.*
+  FROM block_accesses(span_start, span_end) AS accesses
+  JOIN (SELECT DISTINCT tier, holder, block_hash FROM marks WHERE action = 'evicted') AS gone
+    ON gone.block_hash = accesses.block_hash
+    AND (gone.tier <> 'l0' OR gone.holder = concat_ws('/', namespace, endpoint, replica, rank))
+  WHERE status = 'served'
+), wants AS (
+  SELECT
+    marks.at_unix_seconds AS evicted_unix_seconds, held_in, uses.holder, action, reason, uses.block_hash,
+    uses.at_unix_seconds AS wanted_unix_seconds, namespace, endpoint, model, request, uses.tier
+  FROM uses ASOF JOIN marks ON marks.tier = uses.held_in AND marks.holder = uses.holder
+    AND marks.block_hash = uses.block_hash AND uses.at_unix_seconds > marks.at_unix_seconds
+), first_wants AS (
+  FROM wants WHERE action = 'evicted'
+  QUALIFY row_number() OVER (
+    PARTITION BY held_in, holder, block_hash, evicted_unix_seconds ORDER BY wanted_unix_seconds, request
+  ) = 1
+)
+SELECT
+  evicted_unix_seconds, held_in AS evicted_from, holder, reason, block_hash, wanted_unix_seconds,
+  wanted_unix_seconds - evicted_unix_seconds AS interval_seconds, namespace, endpoint, model, request, tier
+FROM first_wants
+WHERE tier = 'computed' OR (held_in = 'l0' AND tier <> 'l0') OR (held_in = 'l1' AND tier = 'l2')
+""",
+    spanned=True,
+)
+
+VIEWS: tuple[View, ...] = (BLOCK_ACCESSES, BLOCK_REUSE, SHARED_PREFIXES, REGRET, TIER_HITS_PER_MINUTE)
 """Every view, in an order in which each can be created."""

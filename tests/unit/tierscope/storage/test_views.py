@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+from pathlib import Path
 
+import duckdb
 import pytest
 
-from tests.ledgers import START, Ledger, admission, batch
+from tests import naive
+from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tests.naive import block_reuse, block_tiers
+from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
 from tierscope.domain.requests import RequestRecord, RequestStatus
 from tierscope.storage.reference import store_page
 from tierscope.storage.rows import request_id
 from tierscope.storage.schema import TABLES
 from tierscope.storage.store import Store
+from tierscope.domain.tiers import Tier
 from tierscope.storage.views import VIEWS
 
 REUSE = "at_unix_seconds, block_hash, request, previous_request, tier, interval_seconds"
@@ -68,6 +74,75 @@ def test_reuse_agrees_with_remembering_the_last_use(ask, records):
     found = ask(f"SELECT {REUSE} FROM block_reuse")
 
     assert ordered(found) == ordered(block_reuse(records))
+
+
+def test_shared_prefixes_agree_with_counting_every_blocks_users(ask, records):
+    """Length, requests, sessions, replicas and computations of each prefix, and none that a longer one says."""
+    expected = naive.shared_prefixes(records)
+
+    found = ask(
+        "SELECT block_hash, blocks, requests, sessions, replicas, computed_requests FROM shared_prefixes"
+    )
+
+    assert len(expected) > 20
+    assert {block: tuple(said) for block, *said in found} == expected
+    assert ask("SELECT count(*) FROM shared_prefixes WHERE prefix_tokens <> 16 * blocks") == [(0,)]
+
+
+def test_regret_agrees_with_remembering_what_is_gone(ask, records, batches):
+    """Each eviction meets the first request that asks for the block before it is stored again."""
+    events = [entry for one in batches for entry in one.entries if isinstance(entry, BlockEvent)]
+    expected = naive.regret(records, events)
+
+    found = ask(
+        "SELECT evicted_unix_seconds, holder, block_hash, wanted_unix_seconds, request, tier FROM regret"
+    )
+
+    assert len(expected) > 20
+    assert ordered(found) == ordered(expected)
+
+
+@pytest.mark.parametrize(
+    ("tier", "shares", "regretted"),
+    [
+        ("l0", [16], None),
+        ("l0", [0, 16], "l1"),
+        ("l0", [0, 0, 0, 16], "external"),
+        ("l1", [0, 16], None),
+        ("l1", [0, 0, 16], "l2"),
+        ("l1", [0, 0, 0, 16], None),
+        ("l2", [0, 16], None),
+        ("l2", [], "computed"),
+    ],
+)
+def test_an_eviction_is_regretted_where_only_a_lower_tier_serves(tmp_path, tier, shares, regretted):
+    """What the tier or one above it served was not missed; what no one placed may have come from it."""
+    wanted = admission("a", at=START + 9, shares=shares)
+    holder = str(ENGINES[0]) if tier == "l0" else "server"
+    gone = BlockEvent(
+        Tier(tier), holder, BlockAction.EVICTED, wanted.block_hashes, START, reason=EvictionReason.CAPACITY
+    )
+    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+        store.append(batch(0, gone, wanted))
+        with store._database.reading() as cursor:
+            found = cursor.execute("SELECT evicted_from, tier, interval_seconds FROM regret").fetchall()
+
+    assert found == ([(tier, regretted, 9.0)] if regretted else [])
+
+
+def test_a_copy_of_a_running_store_is_queried_read_only(tmp_path):
+    """Views and macros are in the file: whoever opens a copy with DuckDB alone has them."""
+    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+        store.append(Ledger(seed=5).batches(60))
+        store.checkpoint()
+        copy = shutil.copy(store.path, tmp_path / "copy.duckdb")
+    Path(copy).chmod(0o400)
+
+    with duckdb.connect(copy, read_only=True) as plain:
+        for view in VIEWS:
+            assert plain.execute(f"SELECT count(*) FROM {view.name}").fetchone() > (0,)
+            if view.spanned:
+                plain.execute(f"FROM {view.name}({START}, {START + 600})").fetchall()
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (3_000, 8_000), (3_540, 3_600), (900, 900)])
@@ -153,5 +228,5 @@ def test_the_queries_of_the_reference_page_run(ask):
 
     answers = [ask(statement) for statement in sql.split(";\n")[:-1]]
 
-    assert len(answers) == 2
+    assert len(answers) == 4
     assert all(answers)
