@@ -15,11 +15,11 @@ from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tests.naive import block_reuse, block_tiers
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
 from tierscope.domain.requests import RequestRecord, RequestStatus
+from tierscope.domain.tiers import Tier
 from tierscope.storage.reference import store_page
 from tierscope.storage.rows import request_id
 from tierscope.storage.schema import TABLES
 from tierscope.storage.store import Store
-from tierscope.domain.tiers import Tier
 from tierscope.storage.views import VIEWS
 
 REUSE = "at_unix_seconds, block_hash, request, previous_request, tier, interval_seconds"
@@ -77,7 +77,7 @@ def test_reuse_agrees_with_remembering_the_last_use(ask, records):
 
 
 def test_shared_prefixes_agree_with_counting_every_blocks_users(ask, records):
-    """Length, requests, sessions, replicas and computations of each prefix, and none that a longer one says."""
+    """Length, requests, sessions, replicas and computations of each; none that a longer one says too."""
     expected = naive.shared_prefixes(records)
 
     found = ask(
