@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from exporters.admissions import Admissions
 from exporters.curvine.page_source import CurvineSource
 from exporters.engines import Engines
+from exporters.exposition import Exposition
 from exporters.health import Health
+from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.page_source import LmcacheSource
 from exporters.mount.page_source import MountSource
 from exporters.pages import PageSource
@@ -31,14 +33,25 @@ def engine_id(engine: EngineSettings) -> EngineId:
 def page_sources(
     settings: ExporterSettings, engines: Engines, pools: Pools, *, began_unix_seconds: float
 ) -> Iterator[PageSource]:
-    """Yield what is polled: each engine page once, however many engines share it, then L1s, then pools."""
+    """Yield what is polled: each engine page once, however many engines share it, L1s, pools."""
     scanned = {mount.pool for mount in settings.mounts}
     behind: dict[str, list[EngineId]] = {}
     for engine in settings.engines:
         if engine.metrics_url is not None:
             behind.setdefault(engine.metrics_url, []).append(engine_id(engine))
+    pages: dict[str, EnginePageSource] = {}
     for url, known in behind.items():
-        yield EnginePageSource(url, known, engines, began_unix_seconds)
+        pages[url] = EnginePageSource(url, known, engines, began_unix_seconds)
+        yield pages[url]
+    for inside in settings.lmcache_in_process:
+        for engine in settings.engines:
+            if engine.lmcache == inside.name:
+                yield InProcessSource(
+                    inside,
+                    engines.facts(engine_id(engine)),
+                    _latest(pages.get(engine.metrics_url or "")),
+                    pool_is_scanned=inside.pool_is_scanned or inside.pool in scanned,
+                )
     for server in settings.lmcache:
         loading = [engine_id(engine) for engine in settings.engines if engine.lmcache == server.name]
         yield LmcacheSource(
@@ -50,6 +63,11 @@ def page_sources(
         )
     for pool in settings.curvine:
         yield CurvineSource(pool.name, pool.master_urls, pools.facts(pool.name))
+
+
+def _latest(page: EnginePageSource | None) -> Callable[[], Exposition | None]:
+    """What is asked for an engine's latest page."""
+    return lambda: None if page is None else page.latest
 
 
 def mount_sources(

@@ -58,6 +58,8 @@ class LmcacheSource:
         reading = PageReading()
         if page.garbage is not None:
             reading.oddities.append(Oddity("unreadable metric line", page.garbage, page.garbage_lines))
+        if page.repeat is not None:
+            reading.oddities.append(Oddity("series told twice", page.repeat, page.repeated_lines))
         status = self._status(fetcher, f"{base}/status", reading)
         incarnation = None if status is None else status.incarnation
         activities, reading.restarted = self._activity.advance(counters, incarnation, at_unix_seconds)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from exporters.engines import Engines
-from exporters.exposition import SeriesCache, parse_exposition
+from exporters.exposition import Exposition, SeriesCache, parse_exposition
 from exporters.fetch import Fetcher
 from exporters.health import Units
 from exporters.oddities import Oddity
@@ -32,6 +32,8 @@ class EnginePageSource:
     known: Sequence[EngineId]
     engines: Engines
     began_unix_seconds: float
+    latest: Exposition | None = None
+    """The page as last read, for who reads other series of it; None where the last try failed."""
     _cache: SeriesCache = field(default_factory=SeriesCache)
     _counters: dict[EngineKey, EngineCounters] = field(default_factory=dict)
     _read_at: float | None = None
@@ -48,6 +50,7 @@ class EnginePageSource:
 
     def read(self, fetcher: Fetcher, at_unix_seconds: float) -> PageReading:
         """Ask once; raises `SourceUnreadable`, also for a page that is no engine's."""
+        self.latest = None
         exposition = parse_exposition(fetcher.get(self.url), where=self.url, cache=self._cache)
         page = parse_engine_page(exposition, where=self.url)
         if not page.counters:
@@ -56,6 +59,7 @@ class EnginePageSource:
                 where=self.url,
                 fix="check that this is a vLLM engine's page, of release 0.8 or later",
             )
+        self.latest = exposition
         reading = PageReading(oddities=list(page.oddities), findings=list(page.findings))
         later = self._read_at is not None
         since, self._read_at = self._read_at or self.began_unix_seconds, at_unix_seconds

@@ -24,13 +24,17 @@ def api_page() -> str:
 
 def findings_page() -> str:
     """`docs/reference/findings.md`: every kind of finding, by who tells it."""
+    from exporters.lmcache.in_process_suspicion import LmcacheSuspect
     from exporters.vllm.parse import UNKNOWN_GENERATION
     from exporters.vllm.suspicion import Suspect
     from tierscope.advice.document import FindingKind
 
     unknown = "The page has names of a release we do not know; what could be read of it was used."
     return page(
-        MADE_FROM.format("`tierscope/advice/document.py` and `exporters/vllm/suspicion.py`"),
+        MADE_FROM.format(
+            "`tierscope/advice/document.py`, `exporters/vllm/suspicion.py` and "
+            "`exporters/lmcache/in_process_suspicion.py`"
+        ),
         "# Findings",
         "Each finding comes with its evidence and what to do.",
         "## In a recommendation",
@@ -39,6 +43,9 @@ def findings_page() -> str:
         f"On `/metrics` as `{FINDING.name}` with the source and severity, and once in the log. The suspect "
         "counter is not used; the message names what is used instead.",
         table(("kind", "what it says"), [*_kinds(Suspect), (f"`{UNKNOWN_GENERATION}`", unknown)]),
+        "## Of LMCache inside an engine",
+        "Shown in the same way.",
+        table(("kind", "what it says"), _kinds(LmcacheSuspect)),
     )
 
 

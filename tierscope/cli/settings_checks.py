@@ -59,6 +59,7 @@ def _names_in(exporter: ExporterSettings, file: str, place: str) -> Iterator[Tie
     engines = (f"{one.namespace}/{one.endpoint}/{one.replica}/{one.rank}" for one in exporter.engines)
     yield from _twice(engines, f"{file}, {place}.engines")
     servers = [server.name for server in exporter.lmcache]
+    servers += [one.name for one in exporter.lmcache_in_process]
     pools = [pool.name for pool in exporter.curvine]
     mounted = [mount.pool for mount in exporter.mounts]
     yield from _twice(servers, f"{file}, {place}.lmcache")
@@ -67,6 +68,9 @@ def _names_in(exporter: ExporterSettings, file: str, place: str) -> Iterator[Tie
     wanted_servers = [(engine.lmcache, f"engines[{i}].lmcache") for i, engine in enumerate(exporter.engines)]
     wanted_pools = [(server.pool, f"lmcache[{i}].pool") for i, server in enumerate(exporter.lmcache)]
     yield from _unknown(wanted_servers, servers, f"{file}, {place}")
+    wanted_pools += [
+        (one.pool, f"lmcache_in_process[{i}].pool") for i, one in enumerate(exporter.lmcache_in_process)
+    ]
     yield from _unknown(wanted_pools, list(dict.fromkeys([*pools, *mounted])), f"{file}, {place}")
 
 

@@ -51,7 +51,9 @@ class EngineSettings:
         "ZMQ address that replays missed hook records.", default=None
     )
     lmcache: str | None = documented(
-        "Name of the LMCache server (see `lmcache`) this engine loads from.", default=None
+        "Name of the LMCache server this engine loads from (see `lmcache`), or of the LMCache inside it (see "
+        "`lmcache_in_process`).",
+        default=None,
     )
 
 
@@ -68,6 +70,37 @@ class LmcacheSettings:
         "Whether another exporter scans the pool (see `mounts`): what came into the pool and went from it is "
         "then told by the scan, and not a second time by this server's counters.",
         default=False,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProcessLmcacheSettings:
+    """LMCache inside one engine (LMCacheConnectorV1): L1 in each worker, L2 through its remote storage."""
+
+    name: str = documented(
+        "Name of this LMCache, unique among `lmcache` and `lmcache_in_process`; the holder name of its L1. "
+        "The engine it is in names it as its `lmcache`."
+    )
+    urls: tuple[str, ...] = documented(
+        "Base addresses of its own pages (internal_api_server_enabled), one a worker, e.g. "
+        "http://127.0.0.1:7000; none: its series are looked for on the engine's page.",
+        default=(),
+    )
+    workers: int = documented(
+        "Workers of the engine (tensor times pipeline parallel), each with a part of L1.", default=1
+    )
+    l1_bytes: float | None = documented(
+        "Size of one worker's L1 (LMCACHE_MAX_LOCAL_CPU_SIZE times 2^30); none: asked at `urls`.",
+        default=None,
+    )
+    chunk_tokens: int | None = documented(
+        "Tokens of a chunk (LMCACHE_CHUNK_SIZE); none: asked at `urls`.", default=None
+    )
+    pool: str | None = documented(
+        "Name of the L2 pool (see `curvine` and `mounts`) its remote storage writes to.", default=None
+    )
+    pool_is_scanned: bool = documented(
+        "Whether another exporter scans the pool, as for an LMCache server.", default=False
     )
 
 
@@ -123,6 +156,9 @@ class ExporterSettings:
     name: str = documented("Name of this exporter, unique among those a collector reads.", default="exporter")
     engines: tuple[EngineSettings, ...] = documented("The engines of this node.", default=())
     lmcache: tuple[LmcacheSettings, ...] = documented("The LMCache servers of this node.", default=())
+    lmcache_in_process: tuple[InProcessLmcacheSettings, ...] = documented(
+        "The LMCaches inside engines of this node.", default=()
+    )
     curvine: tuple[CurvineSettings, ...] = documented(
         "The Curvine clusters this node's pods mount.", default=()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from exporters.engines import Engines
+from exporters.exposition import parse_exposition
 from exporters.pools import Pools
 from exporters.private import keyed_hash
 from exporters.wiring import engine_id, mount_sources, page_sources
@@ -10,6 +11,7 @@ from tierscope.domain.settings import (
     CurvineSettings,
     EngineSettings,
     ExporterSettings,
+    InProcessLmcacheSettings,
     LmcacheSettings,
     MountSettings,
 )
@@ -50,6 +52,21 @@ def test_an_lmcache_server_knows_its_engines_and_its_pool():
     assert (one.pool, two.pool) == ("pool", "two")
     assert one.engines[0] is engines.facts(engine_id(engine("pod-0")))
     assert "curvine_master:pool" in found
+
+
+def test_lmcache_inside_an_engine_is_read_from_its_page():
+    """It completes that engine's facts, and sees what the engine's page said last."""
+    found, engines = sources(
+        engines=(engine("pod-0", lmcache="inside", metrics_url="http://a"), engine("pod-1")),
+        lmcache_in_process=(InProcessLmcacheSettings(name="inside", pool="pool"),),
+        mounts=(MountSettings(pool="pool", path="/mnt/kv"),),
+    )
+
+    inside, page = found["lmcache_metrics:inside"], found["vllm_metrics:ns/chat/pod-0/0"]
+    page.latest = parse_exposition("lmcache:num_hit_tokens_total 1", where="page")
+    assert inside.facts is engines.facts(engine_id(engine("pod-0")))
+    assert inside.engine_page() is page.latest
+    assert inside.pool_is_scanned
 
 
 def test_a_scanned_pool_is_told_by_its_scan_and_its_size_by_its_master():

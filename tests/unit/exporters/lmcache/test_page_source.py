@@ -53,3 +53,16 @@ def test_what_a_scan_tells_of_the_pool_the_server_does_not_tell_again(server):
 
     assert (activity.stored_blocks, activity.evicted_blocks) == (None, None)
     assert activity.lookup_hit_tokens == 896
+
+
+def test_two_adapters_that_share_their_labels_are_told(server):
+    """UD-24: LMCache names adapters by their type alone, so two of one type collide in one series."""
+    server.page += (
+        '\nlmcache_mp_l2_usage_bytes{l2_name="fs"} 40\nlmcache_mp_l2_usage_bytes{l2_name="fs"} 60\n'
+    )
+
+    reading = LmcacheSource("one", "http://one", "pool", ()).read(server, 1.0)
+
+    (oddity,) = reading.oddities
+    assert oddity.what == "series told twice"
+    assert "lmcache_mp_l2_usage_bytes" in oddity.error.what
