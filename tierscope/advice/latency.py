@@ -17,9 +17,9 @@ from tierscope.advice.thresholds import (
     SLICES,
     SMALLEST_TTFT_SHARE,
 )
-from tierscope.analytics.attribution import Split
 from tierscope.analytics.bootstrap import HIGH, LOW
 from tierscope.analytics.ttft import TtftFit, fit_ttft
+from tierscope.domain.split import Split
 from tierscope.domain.trace import FloatArray, Int64Array
 from tierscope.domain.window import RequestWindow
 

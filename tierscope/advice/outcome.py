@@ -29,8 +29,8 @@ from tierscope.advice.sizing import (
 )
 from tierscope.advice.study import Sizes, Study
 from tierscope.advice.thresholds import ALTERNATIVE_TARGETS, GRID_SIZES, RESAMPLES, SEED
-from tierscope.analytics.attribution import Split
 from tierscope.analytics.bootstrap import interval_of, resampled_ratios
+from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import format_bytes
 

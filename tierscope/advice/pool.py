@@ -13,9 +13,9 @@ from tierscope.advice.thresholds import (
     MIN_FULL_SAMPLES,
     MODEL_ALLOWANCE,
 )
-from tierscope.analytics.attribution import Split
 from tierscope.domain.events import TierSample
 from tierscope.domain.severity import Severity
+from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import format_bytes
 from tierscope.domain.window import RequestWindow

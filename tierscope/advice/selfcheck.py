@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tierscope.advice.thresholds import MODEL_ALLOWANCE, MODEL_LARGEST_DISAGREEMENT
-from tierscope.analytics.attribution import Split
+from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import RequestWindow
 

@@ -11,15 +11,9 @@ from tierscope.advice.history import History
 from tierscope.advice.host_cache import filled_ratio
 from tierscope.advice.readings import TierReading
 from tierscope.advice.thresholds import MODEL_ALLOWANCE, SERVER_USABLE_RATIO, SLICES, TELLING_DIFFERENCE
-from tierscope.analytics.attribution import (
-    JointStreams,
-    Split,
-    Stream,
-    joint_streams,
-    split_tokens,
-    whole_blocks_below,
-)
+from tierscope.analytics.attribution import JointStreams, Stream, joint_streams
 from tierscope.domain.deployment import Deployment
+from tierscope.domain.split import Split, split_tokens, whole_blocks_below
 from tierscope.domain.tiers import Tier
 from tierscope.domain.trace import Int64Array
 from tierscope.domain.window import Evidence, RequestWindow

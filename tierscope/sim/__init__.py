@@ -1,1 +1,1 @@
-"""Trace-driven simulator of tiers and routers."""
+"""Trace-driven simulation: what other tier sizes, rules, eviction policies and routers would have done."""

@@ -10,8 +10,8 @@ import pytest
 from tests import workloads as w
 from tierscope.advice.document import FindingKind
 from tierscope.advice.pool import eviction_findings
-from tierscope.analytics.attribution import Split
 from tierscope.domain.events import TierSample
+from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier
 
 

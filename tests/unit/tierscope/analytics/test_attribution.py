@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests import naive, workloads
 from tests.strategies import prefix_forest_paths
-from tierscope.analytics.attribution import joint_streams, split_tokens, whole_blocks_below
+from tierscope.analytics.attribution import joint_streams
 from tierscope.domain.errors import BadInput
+from tierscope.domain.split import split_tokens, whole_blocks_below
 
 BLOCK = workloads.BLOCK_TOKENS
 placements = st.lists(st.integers(0, 2), min_size=14, max_size=14)
