@@ -14,11 +14,11 @@ from collectors.adviser import Adviser, Recommend
 from collectors.buffer import Buffer
 from collectors.complaints import Complaints
 from collectors.feeds import FeedReceiver
+from collectors.keeper import Keeper
 from collectors.writer import StoreWriter
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.domain.settings import CollectorSettings
 from tierscope.feed.stream_subscriber import Context
-from tierscope.registry import metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.serving import StoreServer, socket_path
@@ -99,8 +99,6 @@ class Collector:
         """Yield the collector's own series: its feeds, what it stored, and its advice."""
         for worker in self._workers:
             yield from worker.samples()
-        if self._store is not None:
-            yield Sample(metrics.STORE_BYTES, (), self._store.size_bytes())
         if self._pusher is not None:
             yield from self._pusher.samples()
 
@@ -114,7 +112,7 @@ class Collector:
         self._started.callback(store.close)
         self._store = store
         self._push_metrics()
-        server = StoreServer(store.reader(), self.socket_path)
+        server = StoreServer(store.reader(), self.socket_path, store=store)
         self._started.callback(server.close)
         for deployment in settings.deployments:
             store.record_deployment(deployment)
@@ -139,9 +137,10 @@ class Collector:
             window_seconds=settings.advise_window_seconds,
             clock=self._clock,
         )
-        self._started.callback(_end, [*receivers, adviser])
+        keeper = Keeper(store, settings, complaints)
+        self._started.callback(_end, [*receivers, adviser, keeper])
         self._started.callback(buffer.hurry)
-        self._workers = (*receivers, writer, adviser)
+        self._workers = (*receivers, writer, adviser, keeper)
         self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
         self._started.callback(self._metrics.close)
         for worker in self._workers:

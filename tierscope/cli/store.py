@@ -1,16 +1,24 @@
-"""`tierscope store`: what is done with a store's file beside collecting into it."""
+"""`tierscope store`: what is done with a store beside collecting into it, also while it is collected into."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tierscope.storage.upkeep import Upkeep
 
 app = typer.Typer(no_args_is_help=True, help="Look after an event store.")
 
 File = Annotated[Path, typer.Argument(help="The store's file.", exists=True, dir_okay=False)]
+Socket = Annotated[
+    Path | None, typer.Option(help="Socket of the collector that owns it, where its settings choose one.")
+]
 
 
 @app.callback()
@@ -21,9 +29,100 @@ def store() -> None:
 @app.command()
 def upgrade(path: File) -> None:
     """Bring a file that an earlier release wrote up to this one, as its collector would when it starts."""
-    from tierscope.cli.output import stdout
     from tierscope.storage.schema import VERSION
     from tierscope.storage.store import Store
 
     Store.open(path, clock=time.time).close()
-    stdout.print(f"{path} is of version {VERSION}", markup=False, highlight=False)
+    _say(f"{path} is of version {VERSION}")
+
+
+@app.command()
+def backup(
+    path: File,
+    target: Annotated[Path, typer.Argument(help="The copy's file; nothing may be there yet.")],
+    socket: Socket = None,
+) -> None:
+    """Copy a store, as of one moment, into another file; a running collector goes on meanwhile."""
+    with _upkeep(path, socket) as store:
+        size = store.backup(str(target.absolute()))
+    _say(f"{target} has {size:,} bytes")
+
+
+@app.command()
+def to_parquet(
+    path: File,
+    folder: Annotated[Path, typer.Argument(help="The folder to make; nothing may be there yet.")],
+    socket: Socket = None,
+) -> None:
+    """Write a store's tables, as of one moment, as Parquet, with the SQL that makes its views over them."""
+    with _upkeep(path, socket) as store:
+        rows = store.to_parquet(str(folder.absolute()))
+    _say_rows(rows)
+
+
+@app.command()
+def forget(
+    path: File,
+    namespace: Annotated[str | None, typer.Option(help="Namespace whose rows are deleted.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="Endpoint, in the namespace.")] = None,
+    model: Annotated[str | None, typer.Option(help="Served model.")] = None,
+    salt_hash: Annotated[int | None, typer.Option(help="Tenant, by `requests.salt_hash`.")] = None,
+    salt_file: Annotated[
+        Path | None, typer.Option(help="Tenant, by the file that holds its cache salt; needs --key-file.")
+    ] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="The exporter's hash_key_file, to know a salt again.")
+    ] = None,
+    session_hash: Annotated[int | None, typer.Option(help="Session, by `requests.session_hash`.")] = None,
+    socket: Socket = None,
+) -> None:
+    """Delete everything of an endpoint, a model, a tenant or a session; all options given must hold."""
+    from tierscope.domain.selection import Selection
+
+    if salt_file is not None:
+        salt_hash = _hash_of(salt_file, key_file)
+    selection = Selection(
+        namespace=namespace, endpoint=endpoint, model=model, salt_hash=salt_hash, session_hash=session_hash
+    )
+    with _upkeep(path, socket) as store:
+        deleted = store.forget(selection)
+    _say_rows(deleted)
+
+
+def _hash_of(salt_file: Path, key_file: Path | None) -> int | None:
+    from exporters.private import keyed_hash, load_key
+
+    if key_file is None:
+        raise typer.BadParameter("--salt-file needs --key-file: salts are stored as keyed hashes only")
+    key = load_key(str(key_file), random_bytes=bytes)
+    return keyed_hash(key)(salt_file.read_text("utf-8").rstrip("\n"))
+
+
+@contextmanager
+def _upkeep(path: Path, socket: Path | None) -> Iterator[Upkeep]:
+    """The store, through the collector that owns it where one listens, else opened here."""
+    from tierscope.storage.serving import socket_path, somebody_listens
+    from tierscope.storage.store import Store
+    from tierscope.storage.upkeep import RemoteUpkeep
+
+    listening = socket_path(path, socket)
+    if somebody_listens(listening):
+        remote = RemoteUpkeep(listening)
+        try:
+            yield remote
+        finally:
+            remote.close()
+        return
+    with Store.open(path, clock=time.time) as opened:
+        yield opened
+
+
+def _say_rows(rows: dict[str, int]) -> None:
+    for table, count in rows.items():
+        _say(f"{table}: {count:,} rows")
+
+
+def _say(text: str) -> None:
+    from tierscope.cli.output import stdout
+
+    stdout.print(text, markup=False, highlight=False)

@@ -216,6 +216,17 @@ class CollectorSettings:
         "Longest time a received batch waits before it is committed.", default=1.0
     )
     flush_rows: int = documented("Received rows that force a commit earlier.", default=50_000)
+    keep_raw_seconds: float = documented(
+        "Age at which requests and block events become sums of their hour.", default=30 * 24 * 3600.0
+    )
+    keep_hourly_seconds: float = documented(
+        "Age at which hourly sums are deleted.", default=400 * 24 * 3600.0
+    )
+    most_store_bytes: int = documented(
+        "Most the store may use on disk; the oldest hours are reduced before their time to stay below it.",
+        default=50 * 1024**3,
+    )
+    maintain_seconds: float = documented("Pause between two looks at age and size.", default=300.0)
     advise_seconds: float = documented("Pause between two computations of advice.", default=30.0)
     advise_window_seconds: float = documented("Span of history that advice rests on.", default=24 * 3600.0)
     listen_host: str = documented("Address that the collector's own /metrics binds.", default="127.0.0.1")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tierscope.registry.block_metrics import BLOCKS
 from tierscope.registry.labels import ENGINE
+from tierscope.registry.store_metrics import RETENTION
 from tierscope.registry.types import Kind, Metric, MetricGroup
 
 TTFT_BUCKETS_SECONDS = (
@@ -326,7 +327,14 @@ GROUPS: tuple[MetricGroup, ...] = (
     MetricGroup(
         title="Feed, store and advice",
         published_by="`tierscope export` for the feed, `tierscope collect` for the rest",
-        metrics=(FEED_BATCHES, STORED_ROWS, STORE_BYTES, ADVICE_AGE_SECONDS, ADVICE_STATUS),
+        metrics=(
+            FEED_BATCHES,
+            STORED_ROWS,
+            STORE_BYTES,
+            *RETENTION,
+            ADVICE_AGE_SECONDS,
+            ADVICE_STATUS,
+        ),
     ),
     MetricGroup(
         title="Our own telemetry",

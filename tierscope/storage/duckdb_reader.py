@@ -11,6 +11,7 @@ from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.storage.columns import SPLIT
 from tierscope.storage.database import Database
 from tierscope.storage.opening import open_to_read
 from tierscope.storage.schema import TABLES
@@ -118,10 +119,17 @@ _SUMS = ", ".join(
     f"CAST(coalesce(sum({part}_tokens), 0) AS BIGINT)"
     for part in ("prompt", "l0", "l1", "l2", "external", "computed")
 )
+_SPLIT = ", ".join(column.name for column in SPLIT)
 _TOTALS = f"""
-SELECT {_SUMS} FROM requests
-WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
-  AND status = 'served' AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end
+SELECT {_SUMS} FROM (
+  SELECT {_SPLIT} FROM requests
+  WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
+    AND status = 'served' AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end
+  UNION ALL
+  SELECT {_SPLIT} FROM hourly_requests
+  WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
+    AND status = 'served' AND hour * 3600.0 >= $start AND hour * 3600.0 < $end
+)
 """
 _ENGINE_TOTALS = f"""
 SELECT {_SUMS} FROM engine_tokens

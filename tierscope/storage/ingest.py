@@ -19,6 +19,7 @@ from tierscope.domain.events import (
 from tierscope.domain.requests import RequestRecord
 from tierscope.storage import rows
 from tierscope.storage.chains import ChainEncoder, Delta
+from tierscope.storage.columns import Table
 from tierscope.storage.intake import FeedState, Plan, Run, by_minute
 from tierscope.storage.rows import UNSTORABLE, Row, arrow_table
 from tierscope.storage.schema import (
@@ -29,7 +30,6 @@ from tierscope.storage.schema import (
     REQUESTS,
     TIER_ACTIVITY,
     TIER_SAMPLES,
-    Table,
 )
 
 Found = Sequence[tuple[int, LedgerEntry]]
@@ -85,19 +85,27 @@ WHEN NOT MATCHED THEN INSERT BY NAME
 class Appended:
     """What an append did: rows by table, batches that were there already, entries it had to refuse.
 
-    `refused` counts entries by feed number; `first_refusal` says which the first one was and why.
+    `refused` counts them; `first_refusal` says which the first one was and why. `late` are admissions and
+    block events of hours that are sums already.
     """
 
     rows: Counter[str] = field(default_factory=Counter)
     repeated_batches: int = 0
+    late: int = 0
     refused: int = 0
     first_refusal: str | None = None
 
 
-def write(cursor: duckdb.DuckDBPyConnection, plan: Plan, encoder: ChainEncoder) -> Appended:
-    """Write a plan inside the caller's transaction. If that is rolled back, the encoder must forget."""
-    found: Found = [(feed, entry) for feed, batch in plan.batches for entry in batch.entries]
-    appended = Appended(repeated_batches=plan.repeated_batches)
+def write(
+    cursor: duckdb.DuckDBPyConnection, plan: Plan, encoder: ChainEncoder, first_hour: int | None = None
+) -> Appended:
+    """Write a plan inside the caller's transaction. If that is rolled back, the encoder must forget.
+
+    Hours before `first_hour` are sums already: what is told of them once more would count twice.
+    """
+    told: Found = [(feed, entry) for feed, batch in plan.batches for entry in batch.entries]
+    found: Found = [one for one in told if not _is_late(one[1], first_hour)]
+    appended = Appended(repeated_batches=plan.repeated_batches, late=len(told) - len(found))
     try:
         _write_entries(cursor, found, encoder, appended.rows)
     except UNSTORABLE:
@@ -105,10 +113,18 @@ def write(cursor: duckdb.DuckDBPyConnection, plan: Plan, encoder: ChainEncoder) 
         appended.rows.clear()
         found = _storable(found, appended)
         _write_entries(cursor, found, encoder, appended.rows)
-    told = ((feed, entry) for feed, entry in found if isinstance(entry, SourceCoverage))
-    _write_coverage(cursor, [*told, *plan.coverage], appended.rows)
+    sources = ((feed, entry) for feed, entry in found if isinstance(entry, SourceCoverage))
+    _write_coverage(cursor, [*sources, *plan.coverage], appended.rows)
     _write_positions(cursor, plan.states)
     return appended
+
+
+def _is_late(entry: LedgerEntry, first_hour: int | None) -> bool:
+    if first_hour is None:
+        return False
+    if isinstance(entry, RequestRecord):
+        return entry.admitted_unix_seconds < first_hour * 3600
+    return isinstance(entry, BlockEvent) and entry.at_unix_seconds < first_hour * 3600
 
 
 def _write_entries(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tierscope.domain.errors import BadInput, SourceUnreadable, StoreUnusable, TierscopeError
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.requests import TokenSplit
+from tierscope.domain.selection import Selection
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 
 VERSION = 1
@@ -49,7 +50,16 @@ CALLS: Mapping[str, Call] = {
     "latest_recommendation": Call(_ENDPOINT, bytes | None),
     "row_counts": Call(tuple[()], dict[str, int]),
 }
-"""Every method that can be asked for over the socket: all of `Reader`."""
+"""Every question that can be asked over the socket: all of `Reader`."""
+
+ORDERS: Mapping[str, Call] = {
+    "backup": Call(tuple[str], int),
+    "to_parquet": Call(tuple[str], dict[str, int]),
+    "forget": Call(tuple[Selection], dict[str, int]),
+}
+"""What a collector's store can be told to do: all of `Upkeep`."""
+
+_KNOWN = {**CALLS, **ORDERS}
 
 
 class _Question(msgspec.Struct, array_like=True):
@@ -80,13 +90,13 @@ def decode_question(frame: bytes) -> tuple[str, tuple[object, ...]]:
     """Return a question's method and arguments; raises `BadInput` naming what is wrong with it."""
     try:
         question = msgspec.msgpack.decode(frame, type=_Question)
-        call = CALLS[question.method]
+        call = _KNOWN[question.method]
         arguments: tuple[object, ...] = msgspec.msgpack.decode(question.arguments, type=call.arguments)
     except KeyError as error:
         raise BadInput(
             f"{error.args[0]!r} is not a question a store knows",
             where="the collector's socket",
-            fix=f"ask one of {', '.join(CALLS)}",
+            fix=f"ask one of {', '.join(_KNOWN)}",
         ) from error
     except _UNREADABLE as error:
         raise BadInput(
@@ -123,7 +133,7 @@ def decode_answer(method: str, frames: Sequence[Frame], where: str) -> object:
         status, body, *arrays = frames
         if bytes(status) == _OK:
             answer: object = msgspec.msgpack.decode(
-                body, type=CALLS[method].answer, dec_hook=_putting_in(arrays)
+                body, type=_KNOWN[method].answer, dec_hook=_putting_in(arrays)
             )
             return answer
         problem = msgspec.msgpack.decode(body, type=_Problem)

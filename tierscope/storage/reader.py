@@ -26,7 +26,10 @@ class Reader(Protocol):
         ...
 
     def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
-        """Sum the tokens of the span's served first admissions."""
+        """Sum the tokens of the span's served first admissions.
+
+        An hour of which only sums are kept belongs to the span that its start is in.
+        """
         ...
 
     def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:

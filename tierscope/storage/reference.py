@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tierscope.storage.schema import TABLES, VERSION, Column
+from tierscope.storage.columns import Column
+from tierscope.storage.schema import TABLES, VERSION
 from tierscope.storage.views import VIEWS
 
 _INTRODUCTION = f"""\

@@ -19,7 +19,7 @@ from tierscope.domain.events import BlockEvent, EngineTokens, SourceCoverage, Ti
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.storage.chains import Delta, Partition
-from tierscope.storage.schema import MOST_UNIX_SECONDS, Table
+from tierscope.storage.columns import MOST_UNIX_SECONDS, Table
 
 Row = tuple[object, ...]
 

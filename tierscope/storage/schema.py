@@ -7,100 +7,21 @@ against the names: a release may add tables and columns, never rename or drop on
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-
-import pyarrow as pa
-
-MOST_UNIX_SECONDS = 7e12
-"""The times we store lie between this and its negative, so that every `hour` fits an INTEGER."""
-
-ARROW_TYPES = {
-    "BIGINT": pa.int64(),
-    "BOOLEAN": pa.bool_(),
-    "DOUBLE": pa.float64(),
-    "INTEGER": pa.int32(),
-    "UBIGINT": pa.uint64(),
-    "UBIGINT[]": pa.list_(pa.uint64()),
-    "UINTEGER": pa.uint32(),
-    "VARCHAR": pa.string(),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its SQL type, what it holds and in which unit, and what NULL means (None: never NULL).
-
-    A column that came with a later version than its table is NULL in the rows written before.
-    """
-
-    name: str
-    sql_type: str
-    doc: str
-    null_means: str | None = None
-    since: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table: what a row is, its columns in order, and the version of the store it came with."""
-
-    name: str
-    row: str
-    columns: tuple[Column, ...]
-    since: int = 1
-
-    def ddl(self) -> str:
-        """The statement that creates the table."""
-        lines = (
-            f"  {column.name} {column.sql_type}{' NOT NULL' if column.null_means is None else ''}"
-            for column in self.columns
-        )
-        return f"CREATE TABLE {self.name} (\n" + ",\n".join(lines) + "\n)"
-
-    def additions(self, present: Collection[str]) -> tuple[str, ...]:
-        """The statements that add the columns a file's table lacks to those `present` in it."""
-        return tuple(
-            f"ALTER TABLE {self.name} ADD COLUMN {column.name} {column.sql_type}"
-            for column in self.columns
-            if column.name not in present
-        )
-
-    def arrow_schema(self) -> pa.Schema:
-        """The same columns as Arrow types, for batched inserts."""
-        return pa.schema([(column.name, ARROW_TYPES[column.sql_type]) for column in self.columns])
-
-
-_NOT_SAID = "the source does not say"
-_EARLIER = "written by a release before the column"
-_NOT_SAID_OR_EARLIER = f"{_NOT_SAID}, or {_EARLIER}"
-_FEED = Column("feed", "UINTEGER", "The feed that brought the row; see `feed_positions`.")
-_ENDPOINT = (
-    Column("namespace", "VARCHAR", "Namespace of the endpoint."),
-    Column("endpoint", "VARCHAR", "Name of the endpoint."),
+from tierscope.storage.columns import (
+    AT,
+    EARLIER,
+    ENDPOINT,
+    ENGINE,
+    FEED,
+    HOLDER,
+    NOT_SAID,
+    NOT_SAID_OR_EARLIER,
+    SINCE,
+    SPLIT,
+    Column,
+    Table,
 )
-_ENGINE = (
-    *_ENDPOINT,
-    Column("replica", "VARCHAR", "The replica (pod) of the engine."),
-    Column("rank", "INTEGER", "Data-parallel rank of the engine in its replica."),
-    Column("model", "VARCHAR", "The served model's name."),
-)
-_HOLDER = (
-    Column("tier", "VARCHAR", "`l0`, `l1` or `l2`."),
-    Column(
-        "holder", "VARCHAR", "Who holds the blocks: an engine for L0, a cache server for L1, a pool for L2."
-    ),
-)
-_SINCE = Column("since_unix_seconds", "DOUBLE", "Start of the interval the row sums up.")
-_AT = Column("at_unix_seconds", "DOUBLE", "End of the interval the row sums up.")
-_SPLIT = (
-    Column("prompt_tokens", "BIGINT", "Tokens of the prompt; always the sum of the five below."),
-    Column("l0_tokens", "BIGINT", "Prompt tokens served by the GPU prefix cache."),
-    Column("l1_tokens", "BIGINT", "Prompt tokens beyond L0 loaded from host memory."),
-    Column("l2_tokens", "BIGINT", "Prompt tokens beyond L0 loaded from the shared pool."),
-    Column("external_tokens", "BIGINT", "Prompt tokens loaded through a connector from a tier nothing told."),
-    Column("computed_tokens", "BIGINT", "Prompt tokens whose KV values were computed."),
-)
+from tierscope.storage.hourly import HOURLY_BLOCKS, HOURLY_REQUESTS, RETENTION
 
 REQUESTS = Table(
     "requests",
@@ -110,9 +31,9 @@ REQUESTS = Table(
     "the same `hour` of the same engine; `block_accesses` puts chains together again.",
     (
         Column("id", "UBIGINT", "Row id: 64 bits made of engine, request id, attempt and arrival."),
-        _FEED,
+        FEED,
         Column("hour", "INTEGER", "Hour of the admission: `admitted_unix_seconds // 3600`."),
-        *_ENGINE,
+        *ENGINE,
         Column("request_id", "VARCHAR", "The engine's request id."),
         Column("attempt", "INTEGER", "0 for the first admission, then one more a preemption."),
         Column("status", "VARCHAR", "`served`, `aborted`, `readmitted` or `unresolved`."),
@@ -120,11 +41,11 @@ REQUESTS = Table(
         Column(
             "admitted_unix_seconds", "DOUBLE", "When its blocks were looked up: the time of its accesses."
         ),
-        *_SPLIT,
+        *SPLIT,
         Column(
             "external_reason", "VARCHAR", "Why tokens are external and of no known tier.", "none are external"
         ),
-        Column("queue_seconds", "DOUBLE", "Wait before the admission.", _NOT_SAID),
+        Column("queue_seconds", "DOUBLE", "Wait before the admission.", NOT_SAID),
         Column("load_seconds", "DOUBLE", "Wait for loads from lower tiers.", "no loads, or not reported"),
         Column(
             "ttft_seconds", "DOUBLE", "Arrival to first token.", "no first token, or the engine does not say"
@@ -133,12 +54,12 @@ REQUESTS = Table(
         Column("salt_hash", "UBIGINT", "Keyed hash of the cache salt.", "no salt"),
         Column("trace_id", "VARCHAR", "W3C trace id of the caller, hexadecimal.", "the caller sent none"),
         Column("block_tokens", "INTEGER", "Tokens a block."),
-        Column("chunk_tokens", "INTEGER", "Tokens a chunk of the lower tiers.", _NOT_SAID),
+        Column("chunk_tokens", "INTEGER", "Tokens a chunk of the lower tiers.", NOT_SAID),
         Column(
             "asks_cache",
             "BOOLEAN",
             "False where the request looks in no cache by its nature (prompt_logprobs, some pooling).",
-            _EARLIER,
+            EARLIER,
             since=2,
         ),
         Column("blocks", "INTEGER", "Full blocks of the prompt: the length of its chain."),
@@ -152,8 +73,8 @@ BLOCK_EVENTS = Table(
     "Blocks stored in or evicted from a tier, together, at one time.",
     (
         Column("id", "UBIGINT", "64 bits made of the holder, the time and the place in the holder's stream."),
-        _FEED,
-        *_HOLDER,
+        FEED,
+        *HOLDER,
         Column("action", "VARCHAR", "`stored` or `evicted`."),
         Column(
             "reason",
@@ -163,7 +84,7 @@ BLOCK_EVENTS = Table(
             "they were stored",
         ),
         Column("at_unix_seconds", "DOUBLE", "When it happened, by the holder's clock."),
-        Column("block_tokens", "INTEGER", "Tokens a block.", _NOT_SAID),
+        Column("block_tokens", "INTEGER", "Tokens a block.", NOT_SAID),
         Column("parent_hash", "UBIGINT", "The block before the first one.", "a root, or not said"),
         Column("blocks", "INTEGER", "How many blocks."),
         Column("block_hashes", "UBIGINT[]", "The blocks, in prefix order where stored."),
@@ -173,28 +94,28 @@ TIER_SAMPLES = Table(
     "tier_samples",
     "One reading of how full a tier is. Each exporter that reads a shared tier writes its own rows.",
     (
-        _FEED,
-        *_HOLDER,
+        FEED,
+        *HOLDER,
         Column("at_unix_seconds", "DOUBLE", "When it was read."),
-        Column("capacity_bytes", "DOUBLE", "Size in bytes.", _NOT_SAID),
-        Column("used_bytes", "DOUBLE", "Bytes that hold blocks.", _NOT_SAID),
-        Column("pinned_bytes", "DOUBLE", "Bytes that cannot be evicted now.", _NOT_SAID),
-        Column("capacity_blocks", "BIGINT", "Size in blocks of `block_tokens`.", _NOT_SAID),
-        Column("used_blocks", "BIGINT", "Blocks of `block_tokens` held.", _NOT_SAID),
-        Column("block_tokens", "INTEGER", "Tokens a block (a chunk in L1 and L2).", _NOT_SAID),
-        Column("pinned_blocks", "BIGINT", "Blocks that requests use now.", _NOT_SAID_OR_EARLIER, since=2),
+        Column("capacity_bytes", "DOUBLE", "Size in bytes.", NOT_SAID),
+        Column("used_bytes", "DOUBLE", "Bytes that hold blocks.", NOT_SAID),
+        Column("pinned_bytes", "DOUBLE", "Bytes that cannot be evicted now.", NOT_SAID),
+        Column("capacity_blocks", "BIGINT", "Size in blocks of `block_tokens`.", NOT_SAID),
+        Column("used_blocks", "BIGINT", "Blocks of `block_tokens` held.", NOT_SAID),
+        Column("block_tokens", "INTEGER", "Tokens a block (a chunk in L1 and L2).", NOT_SAID),
+        Column("pinned_blocks", "BIGINT", "Blocks that requests use now.", NOT_SAID_OR_EARLIER, since=2),
         Column(
             "duplicate_blocks",
             "BIGINT",
             "Copies of used blocks beyond the first.",
-            _NOT_SAID_OR_EARLIER,
+            NOT_SAID_OR_EARLIER,
             since=2,
         ),
         Column(
             "orphan_blocks",
             "BIGINT",
             "Used blocks that no request can hit: an ancestor is gone.",
-            _NOT_SAID_OR_EARLIER,
+            NOT_SAID_OR_EARLIER,
             since=2,
         ),
     ),
@@ -204,21 +125,21 @@ TIER_ACTIVITY = Table(
     "What a cache server's counters grew by in an interval; resets are bridged. Each exporter that reads a "
     "shared tier writes its own rows: sum over one `feed`.",
     (
-        _FEED,
-        *_HOLDER,
-        _SINCE,
-        _AT,
-        Column("lookup_hit_tokens", "BIGINT", "Tokens looked up and found.", _NOT_SAID),
-        Column("lookup_miss_tokens", "BIGINT", "Tokens looked up and not found.", _NOT_SAID),
-        Column("stored_blocks", "BIGINT", "Blocks (chunks) stored.", _NOT_SAID),
-        Column("evicted_blocks", "BIGINT", "Blocks (chunks) evicted.", _NOT_SAID),
-        Column("failed_blocks", "BIGINT", "Blocks (chunks) it could not take.", _NOT_SAID),
+        FEED,
+        *HOLDER,
+        SINCE,
+        AT,
+        Column("lookup_hit_tokens", "BIGINT", "Tokens looked up and found.", NOT_SAID),
+        Column("lookup_miss_tokens", "BIGINT", "Tokens looked up and not found.", NOT_SAID),
+        Column("stored_blocks", "BIGINT", "Blocks (chunks) stored.", NOT_SAID),
+        Column("evicted_blocks", "BIGINT", "Blocks (chunks) evicted.", NOT_SAID),
+        Column("failed_blocks", "BIGINT", "Blocks (chunks) it could not take.", NOT_SAID),
     ),
 )
 ENGINE_TOKENS = Table(
     "engine_tokens",
     "What an engine's own prompt counters grew by in an interval; resets are bridged.",
-    (_FEED, *_ENGINE, _SINCE, _AT, *_SPLIT),
+    (FEED, *ENGINE, SINCE, AT, *SPLIT),
 )
 COVERAGE = Table(
     "coverage",
@@ -226,12 +147,12 @@ COVERAGE = Table(
     "`feed` are the collector's own: batches from an exporter. Complete intervals of a run of a source that "
     "begin in the same minute are one row; an interval that lost something is a row of its own.",
     (
-        _FEED,
+        FEED,
         Column("kind", "VARCHAR", "What the source speaks, e.g. `vllm_hook`, `feed`."),
         Column("owner", "VARCHAR", "Whose source it is: an engine, a server, a pool or an exporter."),
         Column("incarnation", "BIGINT", "Changes when the source restarts."),
-        _SINCE,
-        _AT,
+        SINCE,
+        AT,
         Column("received", "BIGINT", "Units received and understood."),
         Column("missing", "BIGINT", "Units known to be lost."),
         Column("undecodable", "BIGINT", "Units received and not understood."),
@@ -245,8 +166,8 @@ DEPLOYMENTS = Table(
     "deployments",
     "The configuration of an endpoint, from when it was first seen in force until its next row.",
     (
-        *_ENDPOINT,
-        _SINCE,
+        *ENDPOINT,
+        SINCE,
         Column("model", "VARCHAR", "The served model's name."),
         Column("replicas", "INTEGER", "Number of replicas."),
         Column("routing", "VARCHAR", "Routing policy, as the router names it."),
@@ -273,7 +194,7 @@ RECOMMENDATIONS = Table(
     "recommendations",
     "Advice on an endpoint: the latest one of each status in each hour.",
     (
-        *_ENDPOINT,
+        *ENDPOINT,
         Column("at_unix_seconds", "DOUBLE", "When it was computed."),
         Column("status", "VARCHAR", "`recommend`, `no_change` or `insufficient_evidence`."),
         Column("document", "VARCHAR", "The whole recommendation, JSON."),
@@ -309,6 +230,9 @@ TABLES: tuple[Table, ...] = (
     DEPLOYMENTS,
     RECOMMENDATIONS,
     FEED_POSITIONS,
+    HOURLY_REQUESTS,
+    HOURLY_BLOCKS,
+    RETENTION,
     SCHEMA_VERSION,
 )
 """Every table, in the order of the reference page."""

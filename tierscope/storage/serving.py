@@ -18,6 +18,7 @@ from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 from tierscope.storage.messages import (
+    ORDERS,
     Frame,
     decode_answer,
     decode_question,
@@ -62,17 +63,25 @@ def socket_path(store_path: str | Path, chosen: str | Path | None = None) -> Pat
     return Path(gettempdir()) / f"tierscope-{blake2b(bytes(store), digest_size=8).hexdigest()}.sock"
 
 
+def somebody_listens(path: Path) -> bool:
+    """Whether a living process listens on a local socket; a dead one leaves it lying."""
+    with sockets.socket(sockets.AF_UNIX) as probe:
+        return path.is_socket() and probe.connect_ex(str(path)) == 0
+
+
 class StoreServer:
     """Answers the questions of `Reader` on a local socket, from threads of its own, until closed.
 
-    Several clients are served at a time. What is not a question is answered with an error or dropped;
-    nothing a client sends stops the server. Raises `StoreUnusable` if the socket cannot be made.
+    With a `store` it also takes the orders of `Upkeep`. Several clients are served at a time. What is not a
+    question is answered with an error or dropped; nothing a client sends stops the server. Raises
+    `StoreUnusable` if the socket cannot be made.
     """
 
-    def __init__(self, reader: Reader, path: str | Path, *, workers: int = 2) -> None:
+    def __init__(self, reader: Reader, path: str | Path, *, store: object = None, workers: int = 3) -> None:
         self.path = Path(path).absolute()
         _check_free(self.path)
         self._reader = reader
+        self._store = store
         self._context: zmq.Context[Socket] = zmq.Context()
         front, back = self._context.socket(zmq.ROUTER), self._context.socket(zmq.DEALER)
         front.linger = back.linger = 0
@@ -117,7 +126,7 @@ class StoreServer:
     def _answer(self, frames: list[bytes]) -> list[Frame]:
         try:
             method, arguments = decode_question(b"".join(frames))
-            return encode_answer(getattr(self._reader, method)(*arguments))
+            return encode_answer(getattr(self._answering(method), method)(*arguments))
         except TierscopeError as error:
             return encode_problem(error)
         except Exception as error:
@@ -129,6 +138,17 @@ class StoreServer:
                     fix="see the collector's log, and report what it says",
                 )
             )
+
+    def _answering(self, method: str) -> object:
+        if method not in ORDERS:
+            return self._reader
+        if self._store is None:
+            raise StoreUnusable(
+                "this process only answers questions about the store",
+                where=str(self.path),
+                fix="ask the collector that owns the store",
+            )
+        return self._store
 
 
 def _check_free(path: Path) -> None:
@@ -144,13 +164,12 @@ def _check_free(path: Path) -> None:
             where=str(path),
             fix="choose a socket_path where nothing is; nothing was changed",
         )
-    with sockets.socket(sockets.AF_UNIX) as probe:
-        if probe.connect_ex(str(path)) == 0:
-            raise StoreUnusable(
-                "the collector cannot listen: another process does",
-                where=str(path),
-                fix="give each collector a socket_path of its own, or stop the other process",
-            )
+    if somebody_listens(path):
+        raise StoreUnusable(
+            "the collector cannot listen: another process does",
+            where=str(path),
+            fix="give each collector a socket_path of its own, or stop the other process",
+        )
 
 
 def _pass_on(front: Socket, back: Socket) -> None:
@@ -163,13 +182,13 @@ def _pass_on(front: Socket, back: Socket) -> None:
         back.close()
 
 
-class RemoteReader:
-    """A `Reader` that asks a collector over its local socket. Thread-safe.
+class Caller:
+    """Asks a collector over its local socket. Thread-safe.
 
-    Every method raises `StoreUnusable` when no collector listens, or none answers in time.
+    `ask` raises `StoreUnusable` when no collector listens, or none answers in time.
     """
 
-    def __init__(self, path: str | Path, *, timeout_seconds: float = 30.0) -> None:
+    def __init__(self, path: str | Path, *, timeout_seconds: float) -> None:
         self._path = Path(path).absolute()
         self._timeout_seconds = timeout_seconds
         self._context: zmq.Context[Socket] = zmq.Context()
@@ -177,6 +196,40 @@ class RemoteReader:
     def close(self) -> None:
         """Free the sockets, once the calls of other threads have ended; closing twice is fine."""
         self._context.term()
+
+    def ask(self, method: str, *arguments: object) -> object:
+        """Ask one question and return its answer; raises the error the collector answers with."""
+        if not self._path.exists():
+            raise StoreUnusable(
+                "no collector listens",
+                where=str(self._path),
+                fix="start `tierscope collect`, or name its socket_path",
+            )
+        with self._context.socket(zmq.REQ) as socket:
+            socket.linger = 0
+            socket.connect(f"ipc://{self._path}")
+            socket.send(encode_question(method, arguments))
+            if not socket.poll(round(self._timeout_seconds * 1000)):
+                raise StoreUnusable(
+                    f"the collector does not answer within {self._timeout_seconds:g} s",
+                    where=str(self._path),
+                    fix="see whether `tierscope collect` still runs, and what its log says",
+                )
+            return decode_answer(method, socket.recv_multipart(), str(self._path))
+
+
+class RemoteReader:
+    """A `Reader` that asks a collector over its local socket. Thread-safe.
+
+    Every method raises `StoreUnusable` when no collector listens, or none answers in time.
+    """
+
+    def __init__(self, path: str | Path, *, timeout_seconds: float = 30.0) -> None:
+        self._caller = Caller(path, timeout_seconds=timeout_seconds)
+
+    def close(self) -> None:
+        """Free the sockets, once the calls of other threads have ended; closing twice is fine."""
+        self._caller.close()
 
     def endpoints(self) -> tuple[tuple[str, str], ...]:
         """See `Reader`."""
@@ -219,20 +272,4 @@ class RemoteReader:
         return self._ask(Reader.row_counts)
 
     def _ask(self, question: Callable[Concatenate[Reader, P], T], *arguments: P.args, **_: P.kwargs) -> T:
-        if not self._path.exists():
-            raise StoreUnusable(
-                "no collector listens",
-                where=str(self._path),
-                fix="start `tierscope collect`, or name its socket_path",
-            )
-        with self._context.socket(zmq.REQ) as socket:
-            socket.linger = 0
-            socket.connect(f"ipc://{self._path}")
-            socket.send(encode_question(question.__name__, arguments))
-            if not socket.poll(round(self._timeout_seconds * 1000)):
-                raise StoreUnusable(
-                    f"the collector does not answer within {self._timeout_seconds:g} s",
-                    where=str(self._path),
-                    fix="see whether `tierscope collect` still runs, and what its log says",
-                )
-            return cast("T", decode_answer(question.__name__, socket.recv_multipart(), str(self._path)))
+        return cast("T", self._caller.ask(question.__name__, *arguments))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -10,12 +12,16 @@ from typing import Self
 
 from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
 from tierscope.domain.deployment import Deployment
+from tierscope.domain.selection import Selection
+from tierscope.storage import copies, retention
 from tierscope.storage.chains import ChainEncoder
 from tierscope.storage.database import Database
 from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.forgetting import forget
 from tierscope.storage.ingest import Appended, write
 from tierscope.storage.intake import FeedItem, FeedLog, FeedState
 from tierscope.storage.opening import open_to_write
+from tierscope.storage.retention import Keeping
 from tierscope.storage.rows import arrow_table, deployment_row
 from tierscope.storage.schema import DEPLOYMENTS, FEED_POSITIONS
 
@@ -29,6 +35,8 @@ class Store:
         self._appending = threading.Lock()
         self._encoder = ChainEncoder()
         self._log = _stored_log(database)
+        with database.reading() as cursor:
+            self._horizons = retention.horizons(cursor)
 
     @classmethod
     def open(cls, path: str | Path, *, clock: Callable[[], float]) -> Store:
@@ -53,8 +61,9 @@ class Store:
         """Commit batches and gaps, in order, with their feed positions, in one transaction.
 
         Batches at or before the stored position of their run are dropped, as are admissions that an
-        earlier run of an exporter told. Entries that fit no table are refused, counted and named; the
-        rest of their batch is kept. On `StoreUnusable` nothing of `items` is stored: try again later.
+        earlier run of an exporter told, and whatever is told of hours that are sums already. Entries that
+        fit no table are refused, counted and named; the rest of their batch is kept. On `StoreUnusable`
+        nothing of `items` is stored: try again later.
         """
         with self._appending:
             plan = self._log.plan([items] if isinstance(items, FeedBatch) else items, self._clock())
@@ -62,7 +71,7 @@ class Store:
                 return Appended(repeated_batches=plan.repeated_batches)
             try:
                 with self._database.transaction() as cursor:
-                    appended = write(cursor, plan, self._encoder)
+                    appended = write(cursor, plan, self._encoder, self._horizons.hourly)
             except BaseException:
                 self._encoder.forget()
                 raise
@@ -110,6 +119,70 @@ class Store:
                 [namespace, endpoint, at_unix_seconds, status, document.decode()],
             )
 
+    def retain(self, keeping: Keeping) -> Counter[str]:
+        """Reduce the past to what `keeping` allows; return the rows deleted, by table.
+
+        Rows older than `raw_seconds` become sums of their hour, sums older than `hourly_seconds` are
+        deleted. While more than `most_bytes` are used the oldest eighth of the hours goes the same way;
+        the hour that is being written stays.
+        """
+        now_hour = int(self._clock() // 3600)
+        raw_hours = math.ceil(keeping.raw_seconds / 3600)
+        hourly_hours = max(raw_hours, math.ceil(keeping.hourly_seconds / 3600))
+        deleted = self._reduce(now_hour - raw_hours, now_hour - hourly_hours)
+        while keeping.most_bytes is not None and self.used_bytes() > keeping.most_bytes:
+            with self._database.reading() as cursor:
+                raw, sums = retention.oldest_hours(cursor)
+            if raw is not None and raw < now_hour:
+                deleted += self._reduce(raw + max(1, (now_hour - raw) // 8), None)
+            elif sums is not None and sums < now_hour:
+                deleted += self._reduce(None, sums + max(1, (now_hour - sums) // 8))
+            else:
+                break
+        return deleted
+
+    def _reduce(self, hourly: int | None, gone: int | None) -> Counter[str]:
+        with self._appending:
+            with self._database.transaction() as cursor:
+                deleted = Counter[str]()
+                now = self._clock()
+                if hourly is not None:
+                    deleted += retention.roll_up(cursor, hourly, now)
+                if gone is not None:
+                    deleted += retention.delete_sums(cursor, gone, now)
+                horizons = retention.horizons(cursor)
+            self._horizons = horizons
+        if deleted.total():
+            self.checkpoint()
+        return deleted
+
+    def backup(self, target: str) -> int:
+        """See `Upkeep`."""
+        with self._database.reading() as cursor:
+            return copies.backup(cursor, Path(target))
+
+    def to_parquet(self, folder: str) -> dict[str, int]:
+        """See `Upkeep`."""
+        with self._database.reading() as cursor:
+            return copies.to_parquet(cursor, Path(folder))
+
+    def forget(self, selection: Selection) -> dict[str, int]:
+        """See `Upkeep`."""
+        with self._appending:
+            with self._database.transaction() as cursor:
+                deleted = forget(cursor, selection)
+            self._encoder.forget()
+        self.checkpoint()
+        return deleted
+
+    def history_hours(self) -> dict[str, int]:
+        """How many hours lie between now and the oldest row (`raw`) and the oldest sum (`hourly`)."""
+        with self._database.reading() as cursor:
+            raw, sums = retention.oldest_hours(cursor)
+        now_hour = int(self._clock() // 3600)
+        oldest = {"raw": raw, "hourly": sums}
+        return {stage: now_hour - hour for stage, hour in oldest.items() if hour is not None}
+
     def reader(self) -> DuckDbReader:
         """A reader of this store, for any thread, while the store is open."""
         return DuckDbReader(self._database)
@@ -118,6 +191,13 @@ class Store:
         """Size on disk, the write-ahead log included."""
         files = (self.path, self.path.with_name(f"{self.path.name}.wal"))
         return sum(file.stat().st_size for file in files if file.exists())
+
+    def used_bytes(self) -> int:
+        """Bytes of the file that hold something, and the write-ahead log; the rest is used again."""
+        with self._database.reading() as cursor:
+            used = retention.used_bytes(cursor)
+        log = self.path.with_name(f"{self.path.name}.wal")
+        return used + (log.stat().st_size if log.exists() else 0)
 
     def checkpoint(self) -> bool:
         """Fold the write-ahead log into the file; False if a reader still needs the state before."""

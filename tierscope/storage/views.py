@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tierscope.storage.schema import MOST_UNIX_SECONDS, Column
+from tierscope.storage.columns import MOST_UNIX_SECONDS, Column
 
 _ALL_TIME = f"{-MOST_UNIX_SECONDS}, nextafter({MOST_UNIX_SECONDS}::DOUBLE, 'infinity'::DOUBLE)"
 
@@ -246,5 +246,51 @@ WHERE tier = 'computed' OR (held_in = 'l0' AND tier <> 'l0') OR (held_in = 'l1' 
     spanned=True,
 )
 
-VIEWS: tuple[View, ...] = (BLOCK_ACCESSES, BLOCK_REUSE, SHARED_PREFIXES, REGRET, TIER_HITS_PER_MINUTE)
+TIER_HITS_PER_HOUR = View(
+    name="tier_hits_per_hour",
+    row="Prompt tokens of one hour's served requests by where they came from; five rows an hour. Hours whose "
+    "rows are gone are here too, from their sums.",
+    columns=(
+        Column("hour_unix_seconds", "DOUBLE", "Start of the hour of the admissions."),
+        *_WHO,
+        _TIER,
+        Column("tokens", "BIGINT", "Prompt tokens from this tier."),
+        Column("prompt_tokens", "BIGINT", "All prompt tokens of the hour."),
+        Column("ratio", "DOUBLE", "`tokens` over `prompt_tokens`."),
+        Column("requests", "BIGINT", "Served requests of the hour."),
+    ),
+    query="""
+WITH parts AS (
+  SELECT
+    hour, namespace, endpoint, model, l0_tokens, l1_tokens, l2_tokens, external_tokens, computed_tokens,
+    prompt_tokens, 1 AS requests
+  FROM requests WHERE status = 'served'
+  UNION ALL
+  SELECT
+    hour, namespace, endpoint, model, l0_tokens, l1_tokens, l2_tokens, external_tokens, computed_tokens,
+    prompt_tokens, requests
+  FROM hourly_requests WHERE status = 'served'
+), hours AS (
+  SELECT
+    hour, namespace, endpoint, model, sum(l0_tokens) AS l0, sum(l1_tokens) AS l1, sum(l2_tokens) AS l2,
+    sum(external_tokens) AS external, sum(computed_tokens) AS computed,
+    sum(prompt_tokens) AS prompt_tokens, sum(requests) AS requests
+  FROM parts GROUP BY ALL
+)
+SELECT
+  hour * 3600.0::DOUBLE AS hour_unix_seconds, namespace, endpoint, model, tier,
+  CAST(tokens AS BIGINT) AS tokens, CAST(prompt_tokens AS BIGINT) AS prompt_tokens,
+  tokens / prompt_tokens AS ratio, CAST(requests AS BIGINT) AS requests
+FROM hours UNPIVOT (tokens FOR tier IN (l0, l1, l2, external, computed))
+""",
+)
+
+VIEWS: tuple[View, ...] = (
+    BLOCK_ACCESSES,
+    BLOCK_REUSE,
+    SHARED_PREFIXES,
+    REGRET,
+    TIER_HITS_PER_MINUTE,
+    TIER_HITS_PER_HOUR,
+)
 """Every view, in an order in which each can be created."""

@@ -16,10 +16,11 @@ import zmq
 from tests.ledgers import START, Ledger
 from tierscope.domain.errors import BadInput, StoreUnusable
 from tierscope.domain.window import TimeSpan
-from tierscope.storage.messages import CALLS, decode_answer, decode_question, encode_question
+from tierscope.storage.messages import CALLS, ORDERS, decode_answer, decode_question, encode_question
 from tierscope.storage.reader import Reader
 from tierscope.storage.serving import MOST_PATH_BYTES, RemoteReader, StoreServer, socket_path
 from tierscope.storage.store import Store
+from tierscope.storage.upkeep import RemoteUpkeep, Upkeep
 
 ALL_TIME = TimeSpan(0.0, 1e11)
 
@@ -75,7 +76,9 @@ def same(left, right) -> bool:
 
 def test_reading_from_afar_needs_no_database(repository):
     """A process that only asks a collector runs without DuckDB."""
-    program = "import sys, tierscope.storage.serving; sys.exit('duckdb' in sys.modules)"
+    program = (
+        "import sys, tierscope.storage.serving, tierscope.storage.upkeep; sys.exit('duckdb' in sys.modules)"
+    )
 
     assert subprocess.run([sys.executable, "-c", program], cwd=repository, check=False).returncode == 0
 
@@ -85,6 +88,22 @@ def test_every_question_of_a_reader_can_be_asked():
     methods = {name for name, _ in inspect.getmembers(Reader, inspect.isfunction) if not name.startswith("_")}
 
     assert set(CALLS) == set(QUESTIONS) == methods
+
+
+def test_every_order_of_upkeep_can_be_given():
+    """A method added to `Upkeep` is a row in the table of orders, or this fails."""
+    methods = {name for name, _ in inspect.getmembers(Upkeep, inspect.isfunction) if not name.startswith("_")}
+
+    assert set(ORDERS) == methods
+
+
+def test_who_only_answers_takes_no_orders(server, tmp_path):
+    """A process that does not own the store says who does."""
+    upkeep = RemoteUpkeep(server.path)
+
+    with pytest.raises(StoreUnusable, match="only answers questions"):
+        upkeep.backup(str(tmp_path / "copy"))
+    upkeep.close()
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

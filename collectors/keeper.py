@@ -1,0 +1,84 @@
+"""Keeps the store within its bounds of age and size, and shows how it stands."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+from collectors.complaints import Complaints
+from tierscope.domain.errors import StoreUnusable
+from tierscope.domain.settings import CollectorSettings
+from tierscope.registry import metrics, store_metrics
+from tierscope.registry.types import Sample
+from tierscope.storage.retention import Keeping
+from tierscope.storage.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Reduces the store's past every `maintain_seconds`; a store that refuses is tried again then."""
+
+    def __init__(self, store: Store, settings: CollectorSettings, complaints: Complaints) -> None:
+        self._store = store
+        self._keeping = Keeping(
+            raw_seconds=settings.keep_raw_seconds,
+            hourly_seconds=settings.keep_hourly_seconds,
+            most_bytes=settings.most_store_bytes,
+        )
+        self._maintain_seconds = settings.maintain_seconds
+        self._complaints = complaints
+        self._stopping = threading.Event()
+        self._retired: Counter[str] = Counter()
+        self._thread = threading.Thread(target=self._run, name="store-keeper")
+
+    def start(self) -> None:
+        """Begin to keep."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end after the step it works on."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield what the store uses, may use and reaches back to; absent while the store does not answer."""
+        yield Sample(metrics.STORE_BYTES, (), self._store.size_bytes())
+        if self._keeping.most_bytes is not None:
+            yield Sample(store_metrics.STORE_LIMIT_BYTES, (), self._keeping.most_bytes)
+        for table, rows in dict(self._retired).items():
+            yield Sample(store_metrics.RETIRED_ROWS, (table,), rows)
+        try:
+            used, history = self._store.used_bytes(), self._store.history_hours()
+        except StoreUnusable:
+            return
+        yield Sample(store_metrics.STORE_USED_BYTES, (), used)
+        for stage, hours in history.items():
+            yield Sample(store_metrics.STORE_HISTORY_SECONDS, (stage,), 3600 * hours)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._keep()
+            self._stopping.wait(self._maintain_seconds)
+
+    def _keep(self) -> None:
+        try:
+            retired = self._store.retain(self._keeping)
+        except StoreUnusable as error:
+            self._complaints.say("store retention", error)
+            return
+        self._complaints.over("store retention")
+        self._retired = self._retired + retired
+        if retired.total():
+            log.info("the store's past is reduced by %d rows", retired.total())
