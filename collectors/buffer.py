@@ -33,6 +33,7 @@ class Buffer:
         self._items: list[FeedItem] = []
         self._rows = 0
         self._oldest: float | None = None
+        self._oldest_taken: float | None = None
         self._hurried = self._closed = False
 
     def put(self, items: Sequence[FeedItem]) -> None:
@@ -51,9 +52,10 @@ class Buffer:
     def take(self, flush_rows: int, flush_seconds: float) -> list[FeedItem] | None:
         """Return everything, once it is `flush_rows` or its oldest item waited `flush_seconds`.
 
-        None: the buffer is closed and empty.
+        Asking says that what was taken before is done with. None: the buffer is closed and empty.
         """
         with self._changed:
+            self._oldest_taken = None
             while not (self._closed or self._rows >= flush_rows):
                 waited = 0.0 if self._oldest is None else self._monotonic() - self._oldest
                 if self._oldest is not None and waited >= flush_seconds:
@@ -62,9 +64,16 @@ class Buffer:
             if self._closed and not self._items:
                 return None
             items, self._items = self._items, []
+            self._oldest_taken = self._oldest
             self._rows, self._oldest = 0, None
             self._changed.notify_all()
             return items
+
+    def waited_seconds(self) -> float:
+        """How long the oldest item that is here, or taken and not done with, has waited; 0 without any."""
+        with self._changed:
+            since = self._oldest if self._oldest_taken is None else self._oldest_taken
+            return 0.0 if since is None else max(0.0, self._monotonic() - since)
 
     def hurry(self) -> None:
         """Let no one wait for room any more: feeds are ending, and what they hold is kept."""

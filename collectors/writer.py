@@ -45,6 +45,7 @@ class StoreWriter:
         self._lock = threading.Lock()
         self._rows: Counter[str] = Counter()
         self._refused = 0
+        self._refusals = 0
         self._thread = threading.Thread(target=self._run, name="store-writer")
 
     def start(self) -> None:
@@ -67,9 +68,11 @@ class StoreWriter:
         return self._thread.is_alive()
 
     def samples(self) -> Iterator[Sample]:
-        """Yield what this writer has written, by table, and what it had to refuse."""
+        """Yield how far behind it is, what it has written, by table, and what was refused."""
         with self._lock:
-            rows, refused = dict(self._rows), self._refused
+            rows, refused, refusals = dict(self._rows), self._refused, self._refusals
+        yield Sample(metrics.COMMIT_WAIT_SECONDS, (), self._buffer.waited_seconds())
+        yield Sample(metrics.STORE_REFUSALS, (), refusals)
         for table, count in rows.items():
             yield Sample(metrics.STORED_ROWS, (table,), count)
         if refused:
@@ -86,6 +89,8 @@ class StoreWriter:
             try:
                 self._count(self._store.append(items))
             except StoreUnusable as error:
+                with self._lock:
+                    self._refusals += 1
                 self._complaints.say("store", error)
             else:
                 self._complaints.over("store")

@@ -8,7 +8,7 @@ added up over engines.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 import promql_parser
@@ -33,6 +33,9 @@ TARGET_LABELS = frozenset({"instance", "job"})
 """What a scrape adds to every series."""
 
 OVER_COUNTERS = frozenset({"rate", "irate", "increase", "resets"})
+PRESENCE = frozenset({"count", "group"})
+"""Aggregations that ask whether a series is there, not for its value."""
+ONE_SIDED = frozenset({"and", "unless"})
 
 
 def series_labels(recordings: Sequence[Recording]) -> dict[str, frozenset[str]]:
@@ -56,12 +59,20 @@ def counters() -> frozenset[str]:
 
 
 class ExpressionCheck:
-    """One expression under the rules; `window` is the only range it may look back."""
+    """One expression under the rules.
 
-    def __init__(self, recordings: Sequence[Recording], window: timedelta) -> None:
+    `window` is the only range over which it may look at a raw series, `longer` those over which it may look
+    at a recorded one: a day of every replica's own series would be read anew at each evaluation.
+    """
+
+    def __init__(
+        self, recordings: Sequence[Recording], window: timedelta, longer: Collection[timedelta] = ()
+    ) -> None:
         self._known = series_labels(recordings)
+        self._recorded = frozenset(rule.record for rule in recordings)
         self._counters = counters()
         self._window = window
+        self._longer = frozenset(longer)
         self._problems: list[str] = []
 
     def check(self, expression: str) -> tuple[list[str], frozenset[str]]:
@@ -81,7 +92,8 @@ class ExpressionCheck:
             case VectorSelector():
                 labels = self._selector(node, over)
             case MatrixSelector():
-                if node.range != self._window:
+                longer = self._longer if node.vector_selector.name in self._recorded else frozenset()
+                if node.range != self._window and node.range not in longer:
                     self._problems.append(f"it looks back a fixed {node.range}, not the window it should")
                 labels = self._selector(node.vector_selector, over)
             case AggregateExpr():
@@ -91,7 +103,10 @@ class ExpressionCheck:
                 if node.func.name == "histogram_quantile":
                     labels -= {"le"}
             case BinaryExpr():
-                labels = self._labels(node.lhs, over=None) | self._labels(node.rhs, over=None)
+                one_sided = str(node.op) in ONE_SIDED
+                inner = over if one_sided and over in PRESENCE else None
+                labels, right = self._labels(node.lhs, over=inner), self._labels(node.rhs, over=inner)
+                labels = labels if one_sided else labels | right
             case ParenExpr() | UnaryExpr():
                 labels = self._labels(node.expr, over=over)
         return labels
@@ -107,13 +122,14 @@ class ExpressionCheck:
         unknown = sorted({matcher.name for matcher in node.matchers.matchers} - labels)
         if unknown:
             self._problems.append(f"{name} has no label {', '.join(unknown)}; it has {_listed(labels)}")
-        if name in self._counters and over not in OVER_COUNTERS:
+        if name in self._counters and over not in OVER_COUNTERS | PRESENCE:
             self._problems.append(f"{name} is a counter read without a rate: a figure of its whole lifetime")
         return labels
 
     def _aggregate(self, node: AggregateExpr) -> frozenset[str]:
-        labels = self._labels(node.expr, over=None)
-        if str(node.op) == "sum" and is_ratio(node.expr):
+        operation = str(node.op)
+        labels = self._labels(node.expr, over=operation if operation in PRESENCE else None)
+        if operation == "sum" and is_ratio(node.expr):
             self._problems.append("it adds up ratios; take an average, an extreme, or a ratio of sums")
         if node.modifier is None:
             return frozenset()

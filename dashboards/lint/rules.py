@@ -9,7 +9,7 @@ from pathlib import Path
 import promql_parser
 
 from dashboards.lint.expressions import ExpressionCheck
-from dashboards.rules.recording import WINDOW
+from dashboards.rules.recording import LONGER_WINDOWS, WINDOW
 from dashboards.rules.render import alerts, recordings
 from dashboards.rules.types import Alert, Recording, RuleGroup
 
@@ -21,7 +21,8 @@ TEMPLATE_LABEL = re.compile(r"\$labels\.(\w+)")
 
 def rule_problems(groups: Sequence[RuleGroup], runbooks: Path = RUNBOOKS) -> Iterator[str]:
     """Every problem of the recording rules, the alerts and their runbooks."""
-    check = ExpressionCheck(recordings(groups), promql_parser.parse_duration(WINDOW))
+    longer = [promql_parser.parse_duration(window) for window in LONGER_WINDOWS]
+    check = ExpressionCheck(recordings(groups), promql_parser.parse_duration(WINDOW), longer)
     for rule in recordings(groups):
         yield from (f"{rule.record}: {problem}" for problem in _recording_problems(rule, check))
     for alert in alerts(groups):

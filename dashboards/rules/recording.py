@@ -1,29 +1,72 @@
 """Recorded series: what boards and alerts over many replicas read instead of every engine's own.
 
 Named as Prometheus' guide has it, level:metric:operation. The two parts of a ratio are recorded, not the
-ratio: they can still be summed over models, endpoints and clusters.
+ratio: they can still be summed over models, endpoints and clusters, and averaged over time. Raw series are
+looked at over `WINDOW` alone; whoever wants a longer look takes it at a recorded series, of which there are
+a few an endpoint however many replicas serve it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dashboards.promql import NOTHING_CHOSEN, Matcher, rate, selector, sum_by
+from dashboards.promql import NOTHING_CHOSEN, AnyOf, Matcher, gauge, rate, selector, sum_by
+from dashboards.rules.objective import TtftObjective
 from dashboards.rules.types import Recording, RuleGroup
-from tierscope.registry.metrics import REQUEST_TOKENS
+from tierscope.domain.tiers import Tier
+from tierscope.registry.metrics import CAPACITY_BYTES, REQUEST_TOKENS, TIME_TO_FIRST_TOKEN, USED_BYTES
 from tierscope.registry.types import Metric
 
 WINDOW = "5m"
+LONGER_WINDOWS = ("30m", "1h", "6h", "3d")
+"""How far back alerts look at recorded series."""
+
 ENDPOINT = ("namespace", "endpoint", "model")
+ENGINE = (*ENDPOINT, "replica", "rank")
+ROLLOUT_WINDOW = "30m"
+"""An engine younger than this is new: its tiers are still filling."""
+
+
+def _recorded_as(metric: Metric, labels: tuple[str, ...], operation: str, part: str = "") -> str:
+    name = metric.name.removesuffix("_total").removesuffix("_seconds" if part else "")
+    return f"{'_'.join(labels)}:{name}{part}:{operation}"
 
 
 def _token_rate(*labels: str, means: str) -> Recording:
     expr = sum_by(rate(REQUEST_TOKENS, window=WINDOW), *labels)
-    return Recording(_name(REQUEST_TOKENS, labels), expr, labels, means)
+    return Recording(_recorded_as(REQUEST_TOKENS, labels, f"rate{WINDOW}"), expr, labels, means)
 
 
-def _name(metric: Metric, labels: tuple[str, ...]) -> str:
-    return f"{'_'.join(labels)}:{metric.name.removesuffix('_total')}:rate{WINDOW}"
+def _ttft_rate(part: str, means: str, expr: str, *more_labels: str) -> Recording:
+    labels = (*ENDPOINT, *more_labels)
+    name = _recorded_as(TIME_TO_FIRST_TOKEN, labels, f"rate{WINDOW}", part)
+    return Recording(name, expr, labels, means)
+
+
+def _counted(part: str, *labels: str, **matchers: Matcher) -> str:
+    """Observations of TTFT a second: those of a part of the histogram, summed over replicas."""
+    known = (*TIME_TO_FIRST_TOKEN.labels, "le")
+    series = selector(f"{TIME_TO_FIRST_TOKEN.name}{part}", known, matchers)
+    return sum_by(f"rate({series}[{WINDOW}])", *labels)
+
+
+def _pool_gauge(metric: Metric, means: str) -> Recording:
+    labels = ("tier", "holder")
+    expr = f"max by ({', '.join(labels)}) ({gauge(metric, tier=Tier.L2)})"
+    return Recording(_recorded_as(metric, labels, "max"), expr, labels, means)
+
+
+def _new_engines() -> Recording:
+    """Engines that were not there `ROLLOUT_WINDOW` ago: a rollout, a scale-up, a pod that moved."""
+    now = f"group by ({', '.join(ENGINE)}) ({REQUEST_TOKENS.name})"
+    before = f"group by ({', '.join(ENGINE)}) ({REQUEST_TOKENS.name} offset {ROLLOUT_WINDOW})"
+    expr = f"count by ({', '.join(ENDPOINT)}) ({now} unless {before})"
+    return Recording(
+        f"{'_'.join(ENDPOINT)}:tierscope_new_engines:count",
+        expr,
+        ENDPOINT,
+        f"Engines of an endpoint's model that were not there {ROLLOUT_WINDOW} ago.",
+    )
 
 
 TOKEN_RATE_BY_TIER = _token_rate(
@@ -35,10 +78,56 @@ TOKEN_RATE = _token_rate(
     *ENDPOINT,
     means="Prompt tokens a second of an endpoint's model: what a hit ratio is a ratio of.",
 )
+FIRST_TOKEN_RATE = _ttft_rate(
+    "", "Requests a second of an endpoint's model that reached their first token.",
+    _counted("_count", *ENDPOINT),
+)  # fmt: skip
+TTFT_BUCKET_RATE = _ttft_rate(
+    "_bucket",
+    "Requests a second by who served them and by their TTFT's upper bound in seconds: what quantiles are of.",
+    _counted("_bucket", *ENDPOINT, "served_from", "le"),
+    "served_from",
+    "le",
+)
+POOL_USED = _pool_gauge(USED_BYTES, "Bytes of a shared pool that hold blocks, whoever reads it.")
+POOL_CAPACITY = _pool_gauge(CAPACITY_BYTES, "Bytes of a shared pool, whoever reads it.")
+NEW_ENGINES = _new_engines()
 
-RECORDING = RuleGroup("tierscope-recording", (TOKEN_RATE_BY_TIER, TOKEN_RATE))
+
+def slow_rate(objective: TtftObjective) -> Recording:
+    """Requests a second whose TTFT missed the objective."""
+    within = AnyOf(objective.edge_pattern)
+    return _ttft_rate(
+        "_slow",
+        "Requests a second of an endpoint's model whose first token took longer than the objective's "
+        f"{objective.seconds:g} s.",
+        f"{_counted('_count', *ENDPOINT)} - {_counted('_bucket', *ENDPOINT, le=within)}",
+    )
+
+
+def recording_group(objective: TtftObjective) -> RuleGroup:
+    """Every recorded series."""
+    return RuleGroup(
+        "tierscope-recording",
+        (
+            TOKEN_RATE_BY_TIER,
+            TOKEN_RATE,
+            FIRST_TOKEN_RATE,
+            TTFT_BUCKET_RATE,
+            slow_rate(objective),
+            POOL_USED,
+            POOL_CAPACITY,
+            NEW_ENGINES,
+        ),
+    )
 
 
 def recorded(rule: Recording, chosen: Mapping[str, Matcher] = NOTHING_CHOSEN, /, **labels: Matcher) -> str:
     """The series a rule recorded; a label it does not keep is refused."""
     return selector(rule.record, rule.labels, {**labels, **chosen})
+
+
+def averaged(rule: Recording, window: str, *, offset: str = "", **labels: Matcher) -> str:
+    """A recorded series' mean over one of the longer windows, as it stood `offset` ago."""
+    before = f" offset {offset}" if offset else ""
+    return f"avg_over_time({recorded(rule, **labels)}[{window}]{before})"

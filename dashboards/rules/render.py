@@ -6,12 +6,19 @@ from collections.abc import Sequence
 
 import yaml
 
-from dashboards.rules.alerts import ALERTS
-from dashboards.rules.recording import RECORDING
+from dashboards.rules.alerts import alert_groups
+from dashboards.rules.objective import DEFAULT_OBJECTIVE, TtftObjective
+from dashboards.rules.recording import recording_group
 from dashboards.rules.types import Alert, Recording, RuleGroup
 
-GROUPS: tuple[RuleGroup, ...] = (RECORDING, ALERTS)
-"""Every group; recordings first, so that an alert reads what was just recorded."""
+
+def rule_groups(objective: TtftObjective = DEFAULT_OBJECTIVE) -> tuple[RuleGroup, ...]:
+    """Every group. They are evaluated side by side: an alert may read what was recorded a turn ago."""
+    return (recording_group(objective), *alert_groups(objective))
+
+
+GROUPS: tuple[RuleGroup, ...] = rule_groups()
+"""The groups as they are checked in: for the default objective."""
 
 RUNBOOKS = "dashboards/runbooks/"
 """Where the links of alerts point unless another place is named: a path in the source tree."""
@@ -67,12 +74,17 @@ def _rule(rule: Recording | Alert, runbooks_url: str) -> dict[str, object]:
         "alert": rule.name,
         "expr": rule.expr,
         "for": duration(rule.for_seconds),
-        "labels": {"severity": rule.severity.value},
-        "annotations": {
-            "summary": rule.summary,
-            "description": rule.description,
-            "runbook_url": f"{runbooks_url.rstrip('/')}/{rule.name}.md",
-        },
+        "labels": {"severity": rule.severity.value, **rule.labels},
+        "annotations": alert_words(rule, runbooks_url),
+    }
+
+
+def alert_words(rule: Alert, runbooks_url: str) -> dict[str, str]:
+    """An alert's words, and where its runbook is."""
+    return {
+        "summary": rule.summary,
+        "description": rule.description,
+        "runbook_url": f"{runbooks_url.rstrip('/')}/{rule.name}.md",
     }
 
 

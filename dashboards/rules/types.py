@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -10,8 +10,11 @@ class Severity(StrEnum):
     """How soon someone has to look."""
 
     INFO = "info"
+    """When there is time: it goes to nobody's phone and to nobody's queue."""
     WARNING = "warning"
+    """During the day."""
     CRITICAL = "critical"
+    """Now: this pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Alert:
 
     `means` is its line in the reference. `summary` is one sentence naming what is wrong, `description` what
     that does to the numbers; both may use Prometheus templates. Its runbook is
-    `dashboards/runbooks/<name>.md`; the link is added by code.
+    `dashboards/runbooks/<name>.md`; the link is added by code. `labels` are added to those of its series.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Alert:
     means: str
     summary: str
     description: str
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import yaml
 
 from dashboards.boards import BOARDS
 from dashboards.lint.boards import read_board, without_variables
-from dashboards.rules.alerts import SOURCE_DOWN
+from dashboards.rules.alerts.pipeline import SOURCE_DOWN
 from dashboards.rules.render import alerts, recordings
 from tests.populated_page import DOWN, populated_samples
 from tests.prometheus_server import PrometheusServer, wait_until

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,19 +21,37 @@ class FaultyDashboards(TierscopeError):
     """Boards or rules that would show or say something wrong."""
 
 
-def dashboard_files(folder: str = "", *, runbooks_url: str = RUNBOOKS) -> tuple[Generated, ...]:
+@dataclass(frozen=True, slots=True)
+class RuleChoices:
+    """What whoever builds the rules may choose."""
+
+    runbooks_url: str = RUNBOOKS
+    ttft_seconds: float = 2.0
+    ttft_share: float = 0.95
+    datasource_uid: str = "prometheus"
+
+
+def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> tuple[Generated, ...]:
     """Every board and rule file; `folder`, ending in a slash, goes before their names."""
     from dashboards.boards import BOARDS
-    from dashboards.rules.render import prometheus_rule, rule_file
+    from dashboards.rules.grafana import grafana_rules
+    from dashboards.rules.objective import TtftObjective
+    from dashboards.rules.render import prometheus_rule, rule_file, rule_groups
 
-    boards = (Generated(f"{folder}{uid}.json", render) for uid, render in sorted(BOARDS.items()))
-    return (
-        *boards,
+    groups = rule_groups(TtftObjective(choices.ttft_seconds, choices.ttft_share))
+    url = choices.runbooks_url
+    files = (
+        *(Generated(f"{folder}{uid}.json", render) for uid, render in BOARDS.items()),
         Generated(
-            f"{folder}tierscope-prometheusrule.yaml", lambda: prometheus_rule(runbooks_url=runbooks_url)
+            f"{folder}tierscope-grafana-rules.yaml",
+            lambda: grafana_rules(groups, runbooks_url=url, datasource_uid=choices.datasource_uid),
         ),
-        Generated(f"{folder}tierscope-rules.yaml", lambda: rule_file(runbooks_url=runbooks_url)),
+        Generated(
+            f"{folder}tierscope-prometheusrule.yaml", lambda: prometheus_rule(groups, runbooks_url=url)
+        ),
+        Generated(f"{folder}tierscope-rules.yaml", lambda: rule_file(groups, runbooks_url=url)),
     )
+    return tuple(sorted(files, key=lambda file: file.path))
 
 
 @app.command()
@@ -41,12 +60,24 @@ def build(
     runbooks_url: Annotated[
         str, typer.Option(help="Address under which your people find the runbooks; alerts link to it.")
     ] = RUNBOOKS,
+    ttft_seconds: Annotated[
+        float, typer.Option(help="What an endpoint promises for TTFT; an edge of the histogram's buckets.")
+    ] = 2.0,
+    ttft_share: Annotated[float, typer.Option(help="Share of requests that the promise holds for.")] = 0.95,
+    datasource_uid: Annotated[
+        str, typer.Option(help="Uid of the data source that Grafana-managed alerts ask.")
+    ] = "prometheus",
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail where a file is stale.")
     ] = False,
 ) -> None:
-    """Write every board (import it into Grafana) and rule file (name it in Prometheus' rule_files)."""
-    files = dashboard_files(runbooks_url=runbooks_url)
+    """Write every board (import it into Grafana) and rule file.
+
+    Name tierscope-rules.yaml in Prometheus' rule_files, or apply the PrometheusRule. Whoever wants Grafana to
+    evaluate the alerts puts tierscope-grafana-rules.yaml into its provisioning/alerting, and lets Prometheus
+    record the series all the same.
+    """
+    files = dashboard_files(choices=RuleChoices(runbooks_url, ttft_seconds, ttft_share, datasource_uid))
     if check:
         refuse_stale(files, output, fix="run `tierscope dashboards build` with the same options")
         return

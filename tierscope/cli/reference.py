@@ -71,9 +71,15 @@ def rules_page() -> str:
     return page(
         MADE_FROM.format("`dashboards/rules`"),
         "# Alerts and recorded series",
-        "In `dashboards/generated/tierscope-rules.yaml`, and as a PrometheusRule beside it. "
-        "Who wants the alerts' links to open elsewhere builds both with "
-        "`tierscope dashboards build --runbooks-url`.",
+        "In `dashboards/generated`: as a Prometheus rule file, as a PrometheusRule, and the alerts once "
+        "more as "
+        "Grafana-managed groups (load one of the two kinds of alerts, not both). `tierscope dashboards "
+        "build` makes "
+        "them with your own TTFT objective and links: `--ttft-seconds`, `--ttft-share`, `--runbooks-url`. "
+        "`critical` pages, `warning` is for the day, `info` for when there is time; "
+        "[the example for Alertmanager](../../deploy/prometheus/alertmanager.yml) routes them so, and lets "
+        "a cause "
+        "silence its consequences.",
         "## Alerts",
         table(("alert and runbook", "severity", "after", "when", "what it means"), told),
         "## Recorded series",

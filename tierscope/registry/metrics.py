@@ -231,6 +231,21 @@ STORED_ROWS = Metric(
     answers="Does the collector keep up?",
     allow=("no_unit",),
 )
+COMMIT_WAIT_SECONDS = Metric(
+    name="tierscope_commit_wait_seconds",
+    kind=Kind.GAUGE,
+    labels=(),
+    help="How long the oldest received batch that is not in the event store has waited; 0 when none waits.",
+    answers="How far behind the present is the event store?",
+)
+STORE_REFUSALS = Metric(
+    name="tierscope_store_refusals_total",
+    kind=Kind.COUNTER,
+    labels=(),
+    help="Attempts to commit that the event store refused; each is tried again.",
+    answers="Does the event store still take what it is given?",
+    allow=("no_unit",),
+)
 STORE_BYTES = Metric(
     name="tierscope_store_bytes",
     kind=Kind.GAUGE,
@@ -330,6 +345,8 @@ GROUPS: tuple[MetricGroup, ...] = (
         metrics=(
             FEED_BATCHES,
             STORED_ROWS,
+            COMMIT_WAIT_SECONDS,
+            STORE_REFUSALS,
             STORE_BYTES,
             *RETENTION,
             ADVICE_AGE_SECONDS,

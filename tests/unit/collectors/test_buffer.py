@@ -111,3 +111,22 @@ def test_at_the_end_no_feed_waits(buffer):
     buffer.put([batch(9), batch(10)])
 
     assert len(buffer.take(flush_rows=1, flush_seconds=0)) == 11
+
+
+def test_what_is_taken_waits_until_the_next_is_asked_for(buffer, clock):
+    """The oldest of all that is not committed counts, not the oldest that is still here."""
+    assert buffer.waited_seconds() == 0
+    buffer.put([batch(0)])
+    clock.now = 3.0
+    buffer.take(flush_rows=1, flush_seconds=0)
+    buffer.put([batch(1)])
+    clock.now = 10.0
+    assert buffer.waited_seconds() == 10.0
+
+    buffer.take(flush_rows=1, flush_seconds=0)
+    clock.now = 12.0
+    assert buffer.waited_seconds() == 9.0
+
+    buffer.close()
+    buffer.take(flush_rows=1, flush_seconds=0)
+    assert buffer.waited_seconds() == 0

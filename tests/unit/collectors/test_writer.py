@@ -76,6 +76,7 @@ def test_a_store_that_refuses_is_given_the_same_again(caplog):
     writer.join()
 
     assert store.stored == [batch(0), batch(1), batch(2)]
+    assert [one.value for one in writer.samples() if one.metric is metrics.STORE_REFUSALS] == [5]
     about_store = [r.getMessage() for r in caplog.records if r.getMessage().startswith("store:")]
     assert ["disk is full" in message for message in about_store] == [True, False]
 
@@ -126,6 +127,8 @@ def test_rows_and_refusals_are_counted(caplog):
 
     found = {(sample.metric, sample.labels): sample.value for sample in writer.samples()}
     assert found == {
+        (metrics.COMMIT_WAIT_SECONDS, ()): 0,
+        (metrics.STORE_REFUSALS, ()): 0,
         (metrics.STORED_ROWS, ("requests",)): 6,
         (metrics.UNKNOWN_INPUT, ("store", "unstorable_entry")): 2,
     }

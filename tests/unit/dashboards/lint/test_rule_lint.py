@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dashboards.lint.rules import HEADINGS, RUNBOOKS, rule_problems, runbook_problems
-from dashboards.rules.alerts import SOURCE_DOWN
+from dashboards.rules.alerts.pipeline import SOURCE_DOWN
 from dashboards.rules.recording import TOKEN_RATE
 from dashboards.rules.render import GROUPS, alerts
 from dashboards.rules.types import RuleGroup

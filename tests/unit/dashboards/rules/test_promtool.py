@@ -2,64 +2,45 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
-pytestmark = pytest.mark.system
+from tests.rule_mutants import ALERTS, CASES, RECORDED, RULES, RuleCases, mutants
 
-CASES = Path(__file__).parents[3] / "fixtures" / "rules"
-RULES = "dashboards/generated/tierscope-rules.yaml"
+pytestmark = pytest.mark.system
 
 each_case = pytest.mark.parametrize("case", sorted(path.name for path in CASES.glob("*.yaml")))
 
 
 @pytest.fixture
-def promtool(system_binary, tmp_path):
-    """Return a function that runs promtool in an empty folder and gives back status and output."""
-    binary = system_binary("promtool", package="prometheus")
-
-    def run(*arguments: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [binary, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    return run
+def cases(system_binary, tmp_path) -> RuleCases:
+    """Every file of cases, run in an empty folder."""
+    return RuleCases(system_binary("promtool", package="prometheus"), tmp_path)
 
 
-@pytest.fixture
-def run_case(promtool, tmp_path, repository):
-    """Return a function that runs one file of cases against the generated rules, changed or not."""
-
-    def run(case: str, change=lambda text: text) -> tuple[int, str]:
-        (tmp_path / case).write_text((CASES / case).read_text())
-        (tmp_path / "tierscope-rules.yaml").write_text(change((repository / RULES).read_text()))
-        return promtool("test", "rules", case)
-
-    return run
-
-
-def test_the_rule_file_is_valid(promtool, repository):
+def test_the_rule_file_is_valid(cases):
     """`promtool check rules` has nothing to say, its lint included."""
-    status, output = promtool("check", "rules", "--lint=all", "--lint-fatal", str(repository / RULES))
+    status, output = cases.promtool("check", "rules", "--lint=all", "--lint-fatal", str(RULES))
 
     assert status == 0, output
 
 
-def test_the_example_configuration_is_valid(promtool, repository):
+def test_the_example_configuration_is_valid(cases, repository):
     """It loads, and finds the generated rules from where it stands."""
-    status, output = promtool("check", "config", str(repository / "deploy/prometheus/prometheus.yml"))
+    status, output = cases.promtool("check", "config", str(repository / "deploy/prometheus/prometheus.yml"))
 
     assert status == 0, output
     assert "rules found" in output
 
 
+def test_every_alert_has_its_cases():
+    """A file of cases an alert, and one for what is recorded."""
+    assert {path.name for path in CASES.glob("*.yaml")} == {RECORDED, *(f"{name}.yaml" for name in ALERTS)}
+
+
 @each_case
-def test_the_rules_do_what_the_cases_say(run_case, case):
+def test_the_rules_do_what_the_cases_say(cases, case):
     """At both edges, without data, and over restarts."""
-    status, output = run_case(case)
+    status, output = cases.run(case)
 
     assert status == 0, output
 
@@ -75,26 +56,32 @@ def changed(old: str, new: str):
 
 
 @pytest.mark.parametrize(
-    ("case", "old", "new"),
+    ("old", "new"),
     [
-        ("TierscopeSourceDown.yaml", "for: 5m", "for: 4m"),
-        ("TierscopeSourceDown.yaml", "for: 5m", "for: 6m"),
-        ("TierscopeSourceDown.yaml", "== 0", "== 1"),
-        ("TierscopeSourceDown.yaml", "== 0", "<= 1"),
-        ("TierscopeSourceDown.yaml", "== 0", "> 1"),
-        ("TierscopeSourceDown.yaml", "severity: warning", "severity: info"),
-        ("TierscopeSourceDown.yaml", "$labels.source", "$labels.job"),
-        ("TierscopeSourceDown.yaml", "runbooks/TierscopeSourceDown.md", "runbooks/Other.md"),
-        ("recording.yaml", "[5m]", "[1m]"),
-        ("recording.yaml", "[5m]", "[10m]"),
-        ("recording.yaml", "sum by", "avg by"),
-        ("recording.yaml", "(namespace, endpoint, model, tier)", "(namespace, endpoint, tier)"),
-        ("recording.yaml", "(namespace, endpoint, model)", "(namespace, endpoint, model, replica)"),
-        ("recording.yaml", "rate(", "increase("),
+        ("[5m]", "[1m]"),
+        ("[5m]", "[10m]"),
+        ("sum by", "avg by"),
+        ("(namespace, endpoint, model, tier)", "(namespace, endpoint, tier)"),
+        ("(namespace, endpoint, model)", "(namespace, endpoint, model, replica)"),
+        ("rate(", "increase("),
+        ("2(", "5("),
+        (" - sum by", " + sum by"),
+        ("max by", "min by"),
+        ("offset 30m", "offset 5m"),
     ],
 )
-def test_a_changed_rule_fails_its_cases(run_case, case, old, new):
-    """The cases hold the thresholds, the waiting time, the labels and the words in place."""
-    status, output = run_case(case, changed(old, new))
+def test_a_changed_recording_fails_its_cases(cases, old, new):
+    """The cases hold windows, labels and sums in place."""
+    status, output = cases.run(RECORDED, change=changed(old, new))
+
+    assert status != 0, output
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_a_changed_alert_fails_its_cases(cases, alert):
+    """A quarter more at its first threshold is noticed; `tests/long` changes each of its parts."""
+    first = next(mutants(ALERTS[alert]))
+
+    status, output = cases.run(f"{alert}.yaml", rule=first.rule)
 
     assert status != 0, output

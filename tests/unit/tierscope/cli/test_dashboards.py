@@ -23,6 +23,7 @@ def test_build_writes_every_board_and_rule_file(tmp_path):
         *(f"{uid}.json" for uid in BOARDS),
         "tierscope-rules.yaml",
         "tierscope-prometheusrule.yaml",
+        "tierscope-grafana-rules.yaml",
     }
 
 
