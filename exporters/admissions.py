@@ -3,15 +3,19 @@
 A first admission is finished at its first token (`served`) or at its end without one (`aborted`). A
 re-admission is finished when its load has ended or something else happens to the request.
 Requests stay in a bounded table from admission to end, so that a record that comes twice counts once.
+
+Where a cache server tells its lookups, an admission that loaded is told once its lookup is known, or once
+that cannot come any more.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from exporters.attribution import split_admission
+from exporters.attribution import contradicts, split_admission
 from exporters.callers import trace_context
 from exporters.engines import EngineFacts
 from exporters.oddities import Oddity
@@ -21,6 +25,7 @@ from exporters.vllm.hook_chains import ChainMemory
 from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import (
+    CacheLookup,
     ExternalReason,
     RequestRecord,
     RequestStatus,
@@ -30,6 +35,12 @@ from tierscope.domain.requests import (
 
 MOST_REQUESTS = 65_536
 """Requests of one engine that may be open at once; the oldest one is given up for a new one."""
+
+MOST_WAITING = 10_000
+"""Admissions of one engine that may wait for their lookups; the oldest one is told without for a new one."""
+
+PATIENCE_SECONDS = 30.0
+"""How long an admission waits for a lookup while the cache server's stream says nothing at all."""
 
 UNKNOWN_MODEL = "unknown"
 
@@ -41,10 +52,21 @@ _RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 class _Admission:
     admit: Admit
     tokens: TokenSplit
-    external_reason: ExternalReason | None
+    """Without what a lookup may say of it."""
     block_hashes: tuple[int, ...]
     trace: TraceContext | None
     load_seconds: float | None = None
+
+
+@dataclass(slots=True)
+class _Ended:
+    """An admission of which all is known but its lookup."""
+
+    admission: _Admission
+    status: RequestStatus
+    ttft_seconds: float | None
+    waits_since: float | None = None
+    """Monotonic seconds, from the first look at it on."""
 
 
 @dataclass(slots=True)
@@ -91,6 +113,8 @@ class Admissions:
         self._hash_secret = hash_secret
         self._most_requests = most_requests
         self._requests: dict[str, _Request] = {}
+        self._waiting: deque[_Ended] = deque()
+        self._lookup_changes = 0
         self._chains = ChainMemory()
         self._dropped_before: int | None = None
 
@@ -124,6 +148,22 @@ class Admissions:
         self._requests.clear()
         self._chains.forget()
         self._dropped_before = None
+        return outcome
+
+    def settle(self, monotonic_seconds: float) -> Outcome:
+        """Tell the admissions whose lookups have come, or cannot come any more."""
+        outcome = Outcome()
+        lookups = self._facts.lookups
+        if not self._waiting or lookups is None:
+            return outcome
+        news, self._lookup_changes = lookups.changes != self._lookup_changes, lookups.changes
+        waiting, self._waiting = self._waiting, deque()
+        for ended in waiting:
+            if ended.waits_since is None:
+                ended.waits_since = monotonic_seconds
+            overdue = monotonic_seconds - ended.waits_since >= PATIENCE_SECONDS
+            if not ((news or overdue) and self._told(ended, outcome, overdue=overdue)):
+                self._waiting.append(ended)
         return outcome
 
     def _admit(self, admit: Admit, outcome: Outcome) -> None:
@@ -200,14 +240,14 @@ class Admissions:
     def _admission(self, admit: Admit, trace: TraceContext | None, outcome: Outcome) -> _Admission | None:
         """Return the admission with its tokens and chain, None (and why) where its tokens do not add up."""
         try:
-            tokens, reason = split_admission(admit)
+            tokens, _ = split_admission(admit)
         except BadInput as error:
             outcome.oddities.append(Oddity("admission that does not add up", error))
             return None
         hashes = self._chains.resolve(admit.hashes)
         if hashes is None:
             outcome.oddities.append(self._oddity("chain with an unknown anchor", admit.rid))
-        return _Admission(admit, tokens, reason, hashes or (), trace)
+        return _Admission(admit, tokens, hashes or (), trace)
 
     def _record(
         self,
@@ -216,35 +256,68 @@ class Admissions:
         outcome: Outcome,
         ttft_seconds: float | None = None,
     ) -> None:
-        admit = admission.admit
+        ended = _Ended(admission, status, ttft_seconds)
+        if self._told(ended, outcome):
+            return
+        self._waiting.append(ended)
+        if len(self._waiting) > MOST_WAITING:
+            self._told(self._waiting.popleft(), outcome, overdue=True)
+
+    def _told(self, ended: _Ended, outcome: Outcome, *, overdue: bool = False) -> bool:
+        """Tell an admission, unless its lookup may still come; whether it was told."""
+        lookups, admit, tokens = self._facts.lookups, ended.admission.admit, ended.admission.tokens
+        if lookups is None:
+            self._tell(ended, None, ExternalReason.NOT_REPORTED, outcome)
+            return True
+        lookup = lookups.take(admit.rid, admit.attempt)
+        if lookup is None and tokens.external:
+            if not (overdue or lookups.cannot_come(admit.ts)):
+                return False
+            outcome.oddities.append(self._oddity("load without its lookup", admit.rid))
+        reason = ExternalReason.LOOKUP_MISSING
+        if lookup is not None and contradicts(lookup, admit, tokens, self._block_tokens(ended.admission)):
+            outcome.oddities.append(self._oddity("lookup that contradicts the admission", admit.rid))
+            lookup, reason = None, ExternalReason.LOOKUP_CONTRADICTS
+        self._tell(ended, lookup, reason, outcome)
+        return True
+
+    def _tell(
+        self, ended: _Ended, lookup: CacheLookup | None, otherwise: ExternalReason, outcome: Outcome
+    ) -> None:
+        admission, admit = ended.admission, ended.admission.admit
         arrived = admit.ts if admit.arrival is None else admit.arrival
         waited = max(0.0, admit.ts - arrived) if admit.attempt == 0 else admit.lookup_wait_s
         try:
+            tokens, external_reason = split_admission(admit, lookup, otherwise)
             record = RequestRecord(
                 engine=self._engine,
                 model=self._facts.model or UNKNOWN_MODEL,
                 request_id=_RANDOM_SUFFIX.sub("", admit.rid),
                 attempt=admit.attempt,
-                status=status,
-                tokens=admission.tokens,
-                block_tokens=self._facts.block_tokens or _guess_block_tokens(admission),
+                status=ended.status,
+                tokens=tokens,
+                block_tokens=self._block_tokens(admission),
                 block_hashes=admission.block_hashes,
                 arrived_unix_seconds=arrived,
                 admitted_unix_seconds=admit.ts,
                 chunk_tokens=self._facts.chunk_tokens,
-                external_reason=admission.external_reason,
+                external_reason=external_reason,
                 queue_seconds=waited,
                 load_seconds=admission.load_seconds,
-                ttft_seconds=ttft_seconds,
+                ttft_seconds=ended.ttft_seconds,
                 session_hash=self._hash_secret(admit.session),
                 salt_hash=self._hash_secret(admit.salt),
                 trace=admission.trace,
                 asks_cache=not admit.skip,
+                lookup=lookup,
             )
         except BadInput as error:
             outcome.oddities.append(Oddity("admission that does not add up", error))
             return
         outcome.records.append(record)
+
+    def _block_tokens(self, admission: _Admission) -> int:
+        return self._facts.block_tokens or _guess_block_tokens(admission)
 
     def _oddity(self, what: str, request_id: str) -> Oddity:
         error = BadInput(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from exporters.lookups import Lookups
 from exporters.vllm.residency import Residency
 from tierscope.domain.identity import EngineId
 from tierscope.registry.types import Sample
@@ -14,13 +15,15 @@ from tierscope.registry.types import Sample
 class EngineFacts:
     """What is known of one engine from any of its sources; None until one of them says it.
 
-    Each field is set by one reader and read by others; a reader sees the old or the new value.
+    Each field is set by one reader and read by others; a reader sees the old or the new value. `lookups` are
+    those of the cache server it loads from, None where that does not tell them.
     """
 
     model: str | None = None
     block_tokens: int | None = None
     chunk_tokens: int | None = None
     residency: Residency | None = None
+    lookups: Lookups | None = None
 
 
 @dataclass(slots=True)

@@ -230,10 +230,9 @@ class Exporter:
             context,
         )
         streams: list[Stream] = []
-        for engine in self._settings.engines:
-            for stream in opener.open(engine):
-                opening.callback(stream.subscriber.close)
-                streams.append(stream)
+        for stream in opener.open_all(self._settings):
+            opening.callback(stream.subscriber.close)
+            streams.append(stream)
         return streams
 
     def _health(self, source: SourceId, fresh_seconds: float) -> Health:

@@ -47,6 +47,9 @@ class StreamMeaning(Protocol):
     def restart(self, at_unix_seconds: float) -> StreamReading:
         """The publisher began anew."""
 
+    def settle(self, monotonic_seconds: float) -> StreamReading:
+        """Tell what waited for another stream; asked several times a second, whether or not anything came."""
+
     @property
     def stale(self) -> bool:
         """Whether state derived from the stream is unknown."""
@@ -74,7 +77,10 @@ class Stream:
             oddities += reading.oddities
         self._look_at_frames()
         self._look_at_link(desk)
-        if items:
+        settled = self.meaning.settle(desk.monotonic())
+        entries += settled.entries
+        oddities += settled.oddities
+        if items or entries or oddities:
             self.health.mark_stale(self.meaning.stale)
             desk.post(self.health.source, entries, oddities)
         return entries

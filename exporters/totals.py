@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from exporters.attribution import loaded_from, served_from
 from exporters.reuse import ReuseGaps
+from exporters.transfers import TransferTotals
 from tierscope.domain.events import (
     BlockAction,
     BlockEvent,
@@ -15,6 +16,8 @@ from tierscope.domain.events import (
     SourceCoverage,
     TierActivity,
     TierSample,
+    TierTransfer,
+    TransferAction,
 )
 from tierscope.domain.identity import EngineId, SourceId
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, RequestStatus, TokenSplit
@@ -55,9 +58,13 @@ class Totals:
         self._stored: dict[Holder, int] = defaultdict(int)
         self._evicted: dict[tuple[Holder, EvictionReason], int] = defaultdict(int)
         self._failed: dict[Holder, int] = defaultdict(int)
+        self._transfers = TransferTotals()
         self._readings: dict[tuple[SourceId, Tier, str], TierSample] = {}
 
-    def count(self, entry: RequestRecord | BlockEvent | TierActivity | EngineTokens | SourceCoverage) -> None:
+    def count(
+        self,
+        entry: RequestRecord | BlockEvent | TierActivity | TierTransfer | EngineTokens | SourceCoverage,
+    ) -> None:
         """Add one entry. Coverage is shown by the sources themselves and adds nothing here."""
         match entry:
             case RequestRecord():
@@ -66,6 +73,10 @@ class Totals:
                 self._count_blocks(entry)
             case TierActivity():
                 self._count_activity(entry)
+            case TierTransfer():
+                self._transfers.count(entry)
+                if entry.failed_blocks and entry.action is TransferAction.STORE:
+                    self._failed[entry.tier, entry.holder] += entry.failed_blocks
             case EngineTokens():
                 labels = _engine_labels(entry.engine, entry.model)
                 self._engine_tokens[labels] = self._engine_tokens.get(labels, NO_TOKENS) + entry.tokens
@@ -98,6 +109,7 @@ class Totals:
                 yield Sample(metric, holder, count)
         for (holder, reason), count in self._evicted.items():
             yield Sample(metrics.EVICTED_BLOCKS, (*holder, reason), count)
+        yield from self._transfers.samples()
         yield from self._gauges()
 
     def _count_record(self, record: RequestRecord) -> None:

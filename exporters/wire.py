@@ -38,6 +38,7 @@ class _ArrayTag(msgspec.Struct, array_like=True):
 
 _decode_map_tag = msgspec.msgpack.Decoder(_MapTag).decode
 _decode_array_tag = msgspec.msgpack.Decoder(_ArrayTag).decode
+_decode_raw_list = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 def decode_each(
@@ -55,6 +56,29 @@ def decode_each(
         except UNREADABLE as error:
             oddities.append(_oddity(_kind(item), error, set(known), where))
     return decoded, oddities
+
+
+def decode_list(
+    payload: bytes,
+    decode_all: Callable[[bytes], list[T]],
+    decode_one: Callable[[msgspec.Raw], T],
+    *,
+    known: Iterable[str],
+    where: str,
+) -> tuple[list[T], list[Oddity]]:
+    """Decode a payload that is a list, at once where all of it is known, else item by item.
+
+    Raises `BadInput` when the payload is no list.
+    """
+    try:
+        return decode_all(payload), []
+    except UNREADABLE:
+        pass
+    try:
+        items = _decode_raw_list(payload)
+    except UNREADABLE as error:
+        raise undecodable(payload, error, where) from error
+    return decode_each(items, decode_one, known=known, where=where)
 
 
 def _kind(item: msgspec.Raw) -> str | None:

@@ -11,6 +11,8 @@ from exporters.exposition import Exposition
 from exporters.health import Health
 from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.page_source import LmcacheSource
+from exporters.lmcache.record_stream import RecordStream
+from exporters.lookups import Lookups
 from exporters.mount.page_source import MountSource
 from exporters.pages import PageSource
 from exporters.pools import Pools
@@ -21,7 +23,7 @@ from exporters.vllm.hook_stream import HookStream
 from exporters.vllm.page_source import EnginePageSource
 from exporters.vllm.residency import Residency
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
-from tierscope.domain.settings import EngineSettings, ExporterSettings
+from tierscope.domain.settings import EngineSettings, ExporterSettings, LmcacheSettings
 from tierscope.feed.stream_subscriber import Context, StreamSubscriber
 
 
@@ -60,6 +62,7 @@ def page_sources(
             pool=server.pool or server.name,
             engines=[engines.facts(engine) for engine in loading],
             pool_is_scanned=server.pool_is_scanned or server.pool in scanned,
+            records_are_read=server.records_endpoint is not None,
         )
     for pool in settings.curvine:
         yield CurvineSource(pool.name, pool.master_urls, pools.facts(pool.name))
@@ -84,7 +87,7 @@ def mount_sources(
 
 
 class StreamOpener:
-    """Opens the streams of engines: connects, but reads nothing yet.
+    """Opens the streams of engines and cache servers: connects, but reads nothing yet.
 
     `health_of` makes the health of a source. Raises `BadSettings` for an address that is none.
     """
@@ -101,7 +104,28 @@ class StreamOpener:
         self._health_of = health_of
         self._context = context
 
-    def open(self, engine: EngineSettings) -> Iterator[Stream]:
+    def open_all(self, settings: ExporterSettings) -> Iterator[Stream]:
+        """Yield every stream that the settings name; cache servers' first, whose lookups admissions want."""
+        for server in settings.lmcache:
+            yield from self._open_server(server, settings)
+        for engine in settings.engines:
+            yield from self._open_engine(engine)
+
+    def _open_server(self, server: LmcacheSettings, settings: ExporterSettings) -> Iterator[Stream]:
+        if server.records_endpoint is None:
+            return
+        source = SourceId(SourceKind.LMCACHE_RECORDS, server.name)
+        lookups = Lookups()
+        for engine in settings.engines:
+            if engine.lmcache == server.name:
+                self._engines.facts(engine_id(engine)).lookups = lookups
+        scanned = server.pool_is_scanned or server.pool in {mount.pool for mount in settings.mounts}
+        meaning = RecordStream(
+            server.name, server.pool or server.name, lookups, where=str(source), pool_is_scanned=scanned
+        )
+        yield self._stream(source, meaning, server.records_endpoint, server.records_replay_endpoint)
+
+    def _open_engine(self, engine: EngineSettings) -> Iterator[Stream]:
         """Yield the streams that the settings of one engine name."""
         identity = engine_id(engine)
         facts = self._engines.facts(identity)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
+from tests.fake_lmcache import recorded_events
 from tierscope.domain.identity import EngineId
+from tierscope_probe.errors import ErrorCount
+from tierscope_probe.hashes import DeltaEncoder
+from tierscope_probe.lmcache_events import Translator
+from tierscope_probe.lmcache_records import Writer
 
 ENGINE = EngineId("serving", "chat", "pod-0", 0)
 
@@ -31,3 +39,51 @@ def event_payloads(path: Path) -> list[bytes]:
 def expected(run: Path) -> dict:
     """The sums counted from a run's own files."""
     return json.loads((run / "expected.json").read_text("utf-8"))
+
+
+def lmcache_payloads(path: Path, *, chunk_tokens: int = 64, records_each: int = 16) -> list[bytes]:
+    """What the probe in an LMCache server would have sent of its recorded events, statistics at the end."""
+    records = list(_lmcache_records(path, chunk_tokens))
+    encoder = DeltaEncoder()
+    for record in records:
+        if "hashes" in record:
+            record["hashes"] = encoder.encode(record["hashes"])
+    starts = range(0, len(records), records_each)
+    return [msgspec.msgpack.encode(records[start : start + records_each]) for start in starts]
+
+
+def _lmcache_records(path: Path, chunk_tokens: int) -> Iterator[dict[str, object]]:
+    translator, write = Translator(ErrorCount()), Writer().write
+    events = list(recorded_events(path))
+    yield write("hello", events[0].timestamp, "lmcache_mp", "recorded", 7, chunk_tokens, "blake3", [], {})
+    for event in events:
+        if event.event_type.value in translator.handlers:
+            yield from translator.translate(event.event_type.value, event)
+    yield from translator.overdue(float("inf"))
+    for after_seconds in (10.0, 20.0):
+        at = events[-1].timestamp + after_seconds
+        yield write("stats", at, len(events), 1_000, 0, 0, 0, 1_000, 0, 0, 0, 0.0)
+
+
+def admissions_under_lmcache(folder: Path) -> list[bytes]:
+    """Hook records derived from a run of vLLM in front of LMCache that had no hook.
+
+    Prompts and cached tokens are what the engine answered, times those of its block allocations. Whose the
+    cached tokens were follows from the step: the engine still held what was asked `again` and `l0_again`;
+    `old` and `grow` come back after others took their blocks. These sum to the engine's own counters.
+    """
+    told = json.loads((folder / "truth.json").read_text("utf-8"))
+    allocated = [
+        (event["timestamp"], event["metadata"]["records"][0]["req_id"])
+        for event in map(json.loads, (folder / "events.jsonl").read_text("utf-8").splitlines())
+        if event["event_type"] == "mp.vllm.block_allocation"
+    ]
+    hello = {"t": "hello", "ts": 0.0, "block_size": told["block_size"], "model": "tiny-llama-random"}
+    payloads = [msgspec.msgpack.encode([hello])]
+    for request, (at, rid) in zip(told["requests"], allocated, strict=True):
+        cached = request["num_cached_tokens"]
+        local = cached if request["step"] in ("again", "l0_again") else 0
+        admit = {"t": "admit", "ts": at, "rid": rid, "attempt": 0, "prompt": request["prompt_tokens"]}
+        admit |= {"local": local, "external": cached - local, "arrival": at}
+        payloads.append(msgspec.msgpack.encode([admit, {"t": "first", "ts": request["t"], "rid": rid}]))
+    return payloads

@@ -16,6 +16,8 @@ from tierscope.domain.events import (
     SourceCoverage,
     TierActivity,
     TierSample,
+    TierTransfer,
+    TransferAction,
 )
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.requests import NO_TOKENS, ExternalReason, RequestRecord, RequestStatus, TokenSplit
@@ -153,5 +155,8 @@ class Ledger:
         yield TierSample(Tier.L1, "lmcache-1", at, capacity_bytes=1000.0, used_bytes=used)
         yield TierSample(Tier.L0, str(ENGINES[0]), at, capacity_blocks=500, used_blocks=int(used) // 2)
         yield TierActivity(Tier.L1, "lmcache-1", at - 300, at, lookup_hit_tokens=int(used), stored_blocks=3)
+        yield TierTransfer(
+            Tier.L2, "pool", TransferAction.LOAD, at, at - 0.1, "fs", moved_blocks=3, size_bytes=int(used)
+        )
         yield EngineTokens(ENGINES[0], "model", at - 300, at, NO_TOKENS + split_of(100, 60))
         yield SourceCoverage(SourceId(SourceKind.VLLM_HOOK, str(ENGINES[0])), 3, at - 300, at, 10, 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from tierscope.domain.events import EvictionReason
+from tierscope.domain.events import EvictionReason, TransferAction
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.registry.metrics import (
@@ -65,6 +65,8 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "reason": tuple(EvictionReason),
     "status": ("recommend",),
     "result": ("sent", "dropped"),
+    "adapter": ("fs",),
+    "action": tuple(TransferAction),
 }
 """What a label holds unless the metric's own entry below says otherwise."""
 

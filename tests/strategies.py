@@ -12,9 +12,19 @@ from tierscope.domain.events import (
     SourceCoverage,
     TierActivity,
     TierSample,
+    TierTransfer,
+    TransferAction,
 )
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
-from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit, TraceContext
+from tierscope.domain.requests import (
+    CacheLookup,
+    ExternalReason,
+    RequestRecord,
+    RequestStatus,
+    TierLoad,
+    TokenSplit,
+    TraceContext,
+)
 from tierscope.domain.tiers import Tier
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -37,6 +47,26 @@ trace_contexts = st.builds(
     st.integers(1, 2**128 - 1).map("{:032x}".format),
     st.integers(1, 2**64 - 1).map("{:016x}".format),
     st.booleans(),
+)
+
+
+tier_loads = st.builds(
+    TierLoad,
+    tier=st.sampled_from(Tier),
+    ended_unix_seconds=times,
+    started_unix_seconds=maybe(times),
+    blocks=maybe(counts),
+    size_bytes=maybe(counts),
+    adapter=maybe(names),
+)
+cache_lookups = st.builds(
+    CacheLookup,
+    server=names,
+    ended_unix_seconds=times,
+    hit_tokens=counts,
+    l1_hit_tokens=counts,
+    started_unix_seconds=maybe(times),
+    loads=st.lists(tier_loads, max_size=3).map(tuple),
 )
 
 
@@ -76,6 +106,7 @@ def request_records(draw):
         salt_hash=draw(maybe(hashes_u64)),
         trace=draw(maybe(trace_contexts)),
         asks_cache=draw(st.booleans()),
+        lookup=draw(maybe(cache_lookups)),
     )
 
 
@@ -119,6 +150,19 @@ tier_activities = st.builds(
     evicted_blocks=maybe(counts),
     failed_blocks=maybe(counts),
 )
+tier_transfers = st.builds(
+    TierTransfer,
+    tier=st.sampled_from(Tier),
+    holder=names,
+    action=st.sampled_from(TransferAction),
+    at_unix_seconds=times,
+    started_unix_seconds=maybe(times),
+    adapter=maybe(names),
+    moved_blocks=counts,
+    failed_blocks=counts,
+    size_bytes=maybe(counts),
+    reason=maybe(names),
+)
 engine_tokens = st.builds(
     EngineTokens,
     engine=engines,
@@ -142,7 +186,13 @@ source_coverages = st.builds(
     stale=st.booleans(),
 )
 ledger_entries = st.one_of(
-    request_records(), block_events, tier_samples, tier_activities, engine_tokens, source_coverages
+    request_records(),
+    block_events,
+    tier_samples,
+    tier_activities,
+    tier_transfers,
+    engine_tokens,
+    source_coverages,
 )
 
 

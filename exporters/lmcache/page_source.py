@@ -23,7 +23,8 @@ class LmcacheSource:
 
     `pool` is the holder of its L2: the pool's name, or the server's own where it has none. Where the
     `pool_is_scanned`, what was stored there and evicted is told by the scan, chunk by chunk, and the
-    counters of this are left out.
+    counters of this are left out. Where `records_are_read`, the probe's stream tells all that is counted, and
+    the page tells sizes alone.
     """
 
     name: str
@@ -31,6 +32,7 @@ class LmcacheSource:
     pool: str
     engines: Sequence[EngineFacts]
     pool_is_scanned: bool = False
+    records_are_read: bool = False
     units: int = 1
     _cache: SeriesCache = field(default_factory=SeriesCache)
     _activity: ServerActivity = field(init=False)
@@ -63,7 +65,8 @@ class LmcacheSource:
         status = self._status(fetcher, f"{base}/status", reading)
         incarnation = None if status is None else status.incarnation
         activities, reading.restarted = self._activity.advance(counters, incarnation, at_unix_seconds)
-        reading.entries += map(self._without_scanned, activities)
+        if not self.records_are_read:
+            reading.entries += map(self._without_scanned, activities)
         if status is not None:
             reading.entries.append(status.sample(self.name, at_unix_seconds))
             for facts in self.engines:

@@ -36,6 +36,10 @@ class EventStream:
         """The engine began anew, with an empty cache."""
         return StreamReading([*self.residency.restart(at_unix_seconds)])
 
+    def settle(self, monotonic_seconds: float) -> StreamReading:  # noqa: ARG002  nothing here waits
+        """Nothing waits for another stream."""
+        return StreamReading()
+
     @property
     def stale(self) -> bool:
         """Whether what the engine holds is unknown."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from exporters.oddities import Oddity
-from exporters.wire import UNREADABLE, Count, Seconds, decode_each, undecodable
+from exporters.wire import Count, Seconds, decode_list
 
 BlockTokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 20)]
 
@@ -95,7 +95,6 @@ _KINDS = ("hello", "admit", "loaded", "first", "finish", "stats")
 
 _decode_records = msgspec.msgpack.Decoder(list[HookRecord]).decode
 _decode_record = msgspec.msgpack.Decoder(HookRecord).decode
-_decode_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +110,5 @@ def decode_records(payload: bytes, *, where: str) -> HookBatch:
 
     `where` names the stream, for messages. Raises `BadInput` when the payload is not a list.
     """
-    try:
-        return HookBatch(tuple(_decode_records(payload)))
-    except UNREADABLE:
-        pass
-    try:
-        items = _decode_raw(payload)
-    except UNREADABLE as error:
-        raise undecodable(payload, error, where) from error
-    records, oddities = decode_each(items, _decode_record, known=_KINDS, where=where)
+    records, oddities = decode_list(payload, _decode_records, _decode_record, known=_KINDS, where=where)
     return HookBatch(tuple(records), tuple(oddities))

@@ -32,3 +32,8 @@ class HookStream:
         """The engine began anew: what was open stays unresolved."""
         outcome = self.admissions.restart()
         return StreamReading([*outcome.records], outcome.oddities)
+
+    def settle(self, monotonic_seconds: float) -> StreamReading:
+        """Tell what waited for its lookup."""
+        outcome = self.admissions.settle(monotonic_seconds)
+        return StreamReading([*outcome.records], outcome.oddities)

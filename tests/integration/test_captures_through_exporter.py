@@ -9,15 +9,29 @@ from dataclasses import replace
 import pytest
 
 from exporters.process import Exporter
-from tests.captured import ENGINE, event_payloads, hook_payloads
+from tests.captured import (
+    ENGINE,
+    admissions_under_lmcache,
+    event_payloads,
+    hook_payloads,
+    lmcache_payloads,
+)
 from tests.exporting import Scrape, await_true, first_batches
 from tests.page_server import PageServer
-from tierscope.domain.events import BlockAction, BlockEvent, EngineTokens, TierActivity, TierSample
+from tierscope.domain.events import (
+    BlockAction,
+    BlockEvent,
+    EngineTokens,
+    TierActivity,
+    TierSample,
+    TierTransfer,
+)
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
 from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterSettings, LmcacheSettings
 from tierscope.domain.tiers import Tier
 from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.registry import metrics
+from tierscope.registry.transfer_metrics import FAILED_TRANSFERS, TRANSFERRED_BYTES
 
 RUN_TOKENS = {
     "vllm/run-a-prefix-cache": TokenSplit(11_244, l0=3_488, computed=7_756),
@@ -72,9 +86,9 @@ def scrape(exporter):
     return Scrape(exporter.addresses.metrics_url)
 
 
-def received(exporter, kind, units):
+def received(exporter, kind, units, owner=ENGINE):
     """Whether a source's stream has delivered so many units."""
-    counts = scrape(exporter).sums(metrics.SOURCE_MESSAGES, "result", source=f"{kind}:{ENGINE}")
+    counts = scrape(exporter).sums(metrics.SOURCE_MESSAGES, "result", source=f"{kind}:{owner}")
     return counts.get("received", 0) >= units
 
 
@@ -184,6 +198,85 @@ def test_an_lmcache_server_is_l1_and_its_view_of_l2(captures, pages, exporting):
     assert shown.sums(metrics.USED_BYTES, "tier", "holder") == {("l1", "node-1"): 3_014_656}
     activities = [entry for entry in entries if isinstance(entry, TierActivity)]
     assert sum(a.lookup_hit_tokens for a in activities if a.tier is Tier.L2) == 896
+
+
+def test_a_probed_server_tells_what_its_page_mixes(captures, pages, publish, exporting):
+    """Evictions by reason, hits, bytes, refused stores; and of its page, sizes alone."""
+    folder = captures / "lmcache" / "mp_pull"
+    pages.pages["/metrics"] = (folder / "metrics.txt").read_bytes()
+    pages.pages["/status"] = (folder / "status.json").read_bytes()
+    payloads = lmcache_payloads(folder / "events.jsonl")
+    endpoint, replay = publish(payloads)
+    server = LmcacheSettings(
+        name="node-1", url=pages.url, pool="pool", records_endpoint=endpoint, records_replay_endpoint=replay
+    )
+    exporter = exporting(lmcache=(server,))
+    await_true(lambda: received(exporter, "lmcache_records", len(payloads), "node-1"), "all was read")
+    await_true(lambda: scrape(exporter).sums(metrics.USED_BYTES), "the page was read")
+
+    shown, entries = entries_shown(exporter)
+
+    assert shown.sums(metrics.LOOKUP_TOKENS, "tier", "result") == {
+        ("l1", "hit"): 1_024,
+        ("l1", "miss"): 8_576,
+        ("l2", "hit"): 896,
+        ("l2", "miss"): 7_680,
+    }
+    assert shown.sums(metrics.STORED_BLOCKS, "tier", "holder") == {("l1", "node-1"): 78, ("l2", "pool"): 63}
+    assert shown.sums(metrics.EVICTED_BLOCKS, "tier", "reason") == {
+        ("l1", "capacity"): 41,
+        ("l1", "after_read"): 14,
+    }
+    assert shown.sums(metrics.RESIDENT_BLOCKS) == {(): 78 - 41 - 14}
+    assert shown.sums(metrics.FAILED_BLOCKS, "tier") == {"l1": 56}
+    assert shown.sums(FAILED_TRANSFERS, "action", "reason") == {("store", "l1_full"): 56}
+    assert shown.sums(TRANSFERRED_BYTES, "tier", "adapter", "action")["l2", "fs", "store"] == 8_257_536
+    assert shown.sums(metrics.UNKNOWN_INPUT) == {}
+    told = Counter()
+    for entry in entries:
+        if isinstance(entry, TierTransfer):
+            told[entry.tier, entry.action] += entry.moved_blocks
+    assert told["l2", "load"] == 14
+
+
+@pytest.mark.parametrize("run", ["lmcache/mp_vllm_cpu", "observer/c_lmcache_mp"])
+def test_a_load_is_split_between_the_tiers_below(captures, publish, exporting, run):
+    """To the token, on the page and on the feed: an engine's records joined with its server's."""
+    folder = captures / run
+    if run.startswith("lmcache"):
+        admissions, events = admissions_under_lmcache(folder), "events.jsonl"
+        told = TokenSplit(4_450, l0=1_024, l1=256, l2=768, computed=2_402)
+    else:
+        admissions, events = hook_payloads(folder), "lmcache_events.jsonl"
+        told = TokenSplit(15_976, l0=3_488, l2=1_472, computed=11_016)
+    records = lmcache_payloads(folder / events)
+    hook, hook_replay = publish(admissions)
+    endpoint, replay = publish(records)
+    exporter = exporting(
+        engines=(replace(SETTINGS, hook_endpoint=hook, hook_replay_endpoint=hook_replay, lmcache="node"),),
+        lmcache=(
+            LmcacheSettings(
+                name="node",
+                url="http://127.0.0.1:9",
+                records_endpoint=endpoint,
+                records_replay_endpoint=replay,
+            ),
+        ),
+    )
+    await_true(lambda: received(exporter, "lmcache_records", len(records), "node"), "the server was read")
+    await_true(lambda: scrape(exporter).split(metrics.REQUEST_TOKENS) == told, "every admission was told")
+
+    page, entries = entries_shown(exporter)
+
+    rows = [entry for entry in entries if isinstance(entry, RequestRecord)]
+    assert page.split(metrics.REQUEST_TOKENS) == told
+    assert sum((row.tokens for row in rows if row.counts), NO_TOKENS) == told
+    assert all(row.external_reason is None for row in rows)
+    again = sum((row.tokens for row in rows if row.attempt), NO_TOKENS)
+    assert (again.l1, again.l2, again.external) == (736 if run.startswith("observer") else 0, 0, 0)
+    loads = [load for row in rows if row.tokens.l2 for load in row.lookup.loads]
+    assert loads
+    assert all(load.started_unix_seconds < load.ended_unix_seconds for load in loads)
 
 
 def test_a_curvine_pool_is_l2(captures, pages, exporting):

@@ -26,6 +26,8 @@ class EvictionReason(StrEnum):
     """Room was needed, and a lower tier of the same holder's stream holds the block too."""
     CLEAR = "clear"
     """Someone emptied the tier."""
+    DELETE = "delete"
+    """Someone asked for these blocks to go; others stayed."""
     AFTER_READ = "after_read"
     """Loaded from below for one read and dropped right after it, as the cache is set to do."""
     RESTART = "restart"
@@ -100,6 +102,34 @@ class TierActivity:
     """Blocks the tier could not take although it may have answered that it did."""
 
 
+class TransferAction(StrEnum):
+    """Which way blocks went, seen from the tier."""
+
+    STORE = "store"
+    LOAD = "load"
+
+
+@dataclass(frozen=True, slots=True)
+class TierTransfer:
+    """A task that stored blocks in a tier or loaded them from it, as its cache server tells it.
+
+    Blocks are the server's objects: a chunk has one for each KV rank. `failed_blocks` of the task were not
+    moved, whatever was answered, for `reason` (the server's word) where one is told. `adapter` is the name
+    of the L2 adapter. `size_bytes` is what was moved. None means the server does not say.
+    """
+
+    tier: Tier
+    holder: str
+    action: TransferAction
+    at_unix_seconds: float
+    started_unix_seconds: float | None = None
+    adapter: str | None = None
+    moved_blocks: int = 0
+    failed_blocks: int = 0
+    size_bytes: int | None = None
+    reason: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class EngineTokens:
     """What an engine's own prompt counters grew by between two readings; resets are bridged."""
@@ -140,5 +170,7 @@ class SourceCoverage:
         return self.received / due if due else None
 
 
-LedgerEntry = RequestRecord | BlockEvent | TierSample | TierActivity | EngineTokens | SourceCoverage
+LedgerEntry = (
+    RequestRecord | BlockEvent | TierSample | TierActivity | TierTransfer | EngineTokens | SourceCoverage
+)
 """What an exporter publishes on its feed, and what the store keeps."""

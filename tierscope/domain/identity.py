@@ -35,6 +35,8 @@ class SourceKind(StrEnum):
     VLLM_EVENTS = "vllm_events"
     VLLM_HOOK = "vllm_hook"
     LMCACHE_METRICS = "lmcache_metrics"
+    LMCACHE_RECORDS = "lmcache_records"
+    """The record stream of the probe in an LMCache server."""
     CURVINE_MASTER = "curvine_master"
     POOL_MOUNT = "pool_mount"
     """The directory a pool is mounted at, read file name by file name."""

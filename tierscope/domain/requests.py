@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import EngineId
-from tierscope.domain.tiers import Origin
+from tierscope.domain.tiers import Origin, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,8 @@ class ExternalReason(StrEnum):
     """The engine or connector does not say which tier served the load."""
     LOOKUP_MISSING = "lookup_missing"
     """The cache server that knows the split sent no matching lookup."""
+    LOOKUP_CONTRADICTS = "lookup_contradicts"
+    """What the cache server sent as its lookup found less than was loaded, or ended after the admission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,34 @@ class TraceContext:
     trace_id: str
     span_id: str
     sampled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TierLoad:
+    """One load of chunks out of a tier for one request; None means the cache server does not say."""
+
+    tier: Tier
+    ended_unix_seconds: float
+    started_unix_seconds: float | None = None
+    blocks: int | None = None
+    size_bytes: int | None = None
+    adapter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLookup:
+    """What the cache server below the engine found for an admission, and what it loaded for it.
+
+    Tokens are of the prompt from its start, also those that the engine itself has: they say what a tier
+    had, the record's split says what it served. `l1_hit_tokens` are those that L1 alone has; L2 has the rest.
+    """
+
+    server: str
+    ended_unix_seconds: float
+    hit_tokens: int
+    l1_hit_tokens: int
+    started_unix_seconds: float | None = None
+    loads: tuple[TierLoad, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +147,8 @@ class RequestRecord:
     trace: TraceContext | None = None
     asks_cache: bool = True
     """False where the request looks in no cache by its nature (prompt_logprobs, some pooling)."""
+    lookup: CacheLookup | None = None
+    """None where no cache server tells its lookups, or none was told for this admission."""
 
     def __post_init__(self) -> None:
         problem = self._problem()

@@ -66,6 +66,14 @@ class LmcacheSettings:
     pool: str | None = documented(
         "Name of the L2 pool (see `curvine` and `mounts`) its adapter writes to.", default=None
     )
+    records_endpoint: str | None = documented(
+        "ZMQ address of the probe's record stream in this server, e.g. tcp://127.0.0.1:5767; without it what "
+        "L1 and L2 served cannot be told apart, and evictions have no reason.",
+        default=None,
+    )
+    records_replay_endpoint: str | None = documented(
+        "ZMQ address that replays missed records of this server.", default=None
+    )
     pool_is_scanned: bool = documented(
         "Whether another exporter scans the pool (see `mounts`): what came into the pool and went from it is "
         "then told by the scan, and not a second time by this server's counters.",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tierscope.registry.block_metrics import BLOCKS
 from tierscope.registry.labels import ENGINE
 from tierscope.registry.store_metrics import RETENTION
+from tierscope.registry.transfer_metrics import TRANSFERS
 from tierscope.registry.types import Kind, Metric, MetricGroup
 
 TTFT_BUCKETS_SECONDS = (
@@ -78,8 +79,8 @@ EVICTED_BLOCKS = Metric(
     name="tierscope_evicted_blocks_total",
     kind=Kind.COUNTER,
     labels=("tier", "holder", "reason"),
-    help="Blocks that left a tier, by reason: capacity, demoted (a lower tier has them), clear, after_read, "
-    "restart, pool_removed, unknown.",
+    help="Blocks that left a tier, by reason: capacity, demoted (a lower tier has them), clear, delete, "
+    "after_read (loaded for one read only), restart, pool_removed, unknown.",
     answers="Is a tier too small, or was it emptied?",
 )
 FAILED_BLOCKS = Metric(
@@ -326,6 +327,7 @@ GROUPS: tuple[MetricGroup, ...] = (
         ),
     ),
     BLOCKS,
+    TRANSFERS,
     MetricGroup(
         title="Sources",
         published_by="`tierscope export` for what it reads, `tierscope collect` for its feeds",

@@ -15,6 +15,7 @@ from tierscope.domain.events import (
     SourceCoverage,
     TierActivity,
     TierSample,
+    TierTransfer,
 )
 from tierscope.domain.requests import RequestRecord
 from tierscope.storage import rows
@@ -30,6 +31,7 @@ from tierscope.storage.schema import (
     REQUESTS,
     TIER_ACTIVITY,
     TIER_SAMPLES,
+    TIER_TRANSFERS,
 )
 
 Found = Sequence[tuple[int, LedgerEntry]]
@@ -45,6 +47,7 @@ _KINDS: Mapping[type, tuple[Table, Callable[..., Row]]] = {
     BlockEvent: (BLOCK_EVENTS, rows.block_event_row),
     TierSample: (TIER_SAMPLES, rows.tier_sample_row),
     TierActivity: (TIER_ACTIVITY, rows.tier_activity_row),
+    TierTransfer: (TIER_TRANSFERS, rows.tier_transfer_row),
     EngineTokens: (ENGINE_TOKENS, rows.engine_tokens_row),
     SourceCoverage: (COVERAGE, rows.coverage_row),
 }

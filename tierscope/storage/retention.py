@@ -18,6 +18,7 @@ from tierscope.storage.schema import (
     REQUESTS,
     TIER_ACTIVITY,
     TIER_SAMPLES,
+    TIER_TRANSFERS,
 )
 
 
@@ -119,6 +120,7 @@ _TIMES = {
     BLOCK_EVENTS.name: "at_unix_seconds",
     TIER_SAMPLES.name: "at_unix_seconds",
     TIER_ACTIVITY.name: "at_unix_seconds",
+    TIER_TRANSFERS.name: "at_unix_seconds",
     ENGINE_TOKENS.name: "at_unix_seconds",
     COVERAGE.name: "since_unix_seconds",
 }
@@ -164,6 +166,7 @@ _SUMMED_UP = {
 }
 _JOINED = {
     "since_unix_seconds": "min({0})",
+    "started_unix_seconds": "CAST(NULL AS DOUBLE)",  # tasks overlap: their sum has no length
     "at_unix_seconds": "max({0})",
     "first_sequence": "min({0})",
     "last_sequence": "max({0})",
@@ -192,6 +195,7 @@ def _thinned(table: Table, keys: tuple[str, ...], *, readings: bool) -> tuple[st
 _THINNED = (
     _thinned(TIER_SAMPLES, ("feed", "tier", "holder"), readings=True),
     _thinned(TIER_ACTIVITY, ("feed", "tier", "holder"), readings=False),
+    _thinned(TIER_TRANSFERS, ("feed", "tier", "holder", "adapter", "action", "reason"), readings=False),
     _thinned(
         ENGINE_TOKENS,
         ("feed", "namespace", "endpoint", "replica", "rank", "model"),
@@ -204,6 +208,13 @@ _DELETED = {
     HOURLY_BLOCKS.name: "hour < $before",
     **{
         table.name: "at_unix_seconds < $before * 3600.0"
-        for table in (TIER_SAMPLES, TIER_ACTIVITY, ENGINE_TOKENS, COVERAGE, RECOMMENDATIONS)
+        for table in (
+            TIER_SAMPLES,
+            TIER_ACTIVITY,
+            TIER_TRANSFERS,
+            ENGINE_TOKENS,
+            COVERAGE,
+            RECOMMENDATIONS,
+        )
     },
 }

@@ -15,7 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from tierscope.domain.deployment import Deployment
-from tierscope.domain.events import BlockEvent, EngineTokens, SourceCoverage, TierActivity, TierSample
+from tierscope.domain.events import (
+    BlockEvent,
+    EngineTokens,
+    SourceCoverage,
+    TierActivity,
+    TierSample,
+    TierTransfer,
+)
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.storage.chains import Delta, Partition
@@ -153,6 +160,24 @@ def tier_activity_row(activity: TierActivity, feed: int) -> Row:
         activity.stored_blocks,
         activity.evicted_blocks,
         activity.failed_blocks,
+    )
+
+
+def tier_transfer_row(transfer: TierTransfer, feed: int) -> Row:
+    """A row of `tier_transfers`."""
+    started = transfer.started_unix_seconds
+    return (
+        feed,
+        transfer.tier.value,
+        transfer.holder,
+        transfer.adapter,
+        transfer.action.value,
+        None if started is None else _time(started),
+        _time(transfer.at_unix_seconds),
+        transfer.moved_blocks,
+        transfer.failed_blocks,
+        transfer.size_bytes,
+        transfer.reason,
     )
 
 

@@ -79,8 +79,8 @@ BLOCK_EVENTS = Table(
         Column(
             "reason",
             "VARCHAR",
-            "Why blocks left: `capacity`, `demoted`, `clear`, `after_read`, `restart`, `pool_removed` or "
-            "`unknown`.",
+            "Why blocks left: `capacity`, `demoted`, `clear`, `delete`, `after_read`, `restart`, "
+            "`pool_removed` or `unknown`.",
             "they were stored",
         ),
         Column("at_unix_seconds", "DOUBLE", "When it happened, by the holder's clock."),
@@ -135,6 +135,25 @@ TIER_ACTIVITY = Table(
         Column("evicted_blocks", "BIGINT", "Blocks (chunks) evicted.", NOT_SAID),
         Column("failed_blocks", "BIGINT", "Blocks (chunks) it could not take.", NOT_SAID),
     ),
+)
+TIER_TRANSFERS = Table(
+    "tier_transfers",
+    "One task of a cache server that stored blocks in a tier or loaded them from it, or what of one failed; "
+    "of the past that was thinned, all of an hour. "
+    "An exporter that restarts tells the recent past again: sum over one `feed`.",
+    (
+        FEED,
+        *HOLDER,
+        Column("adapter", "VARCHAR", "Name of the L2 adapter.", "the tier has none"),
+        Column("action", "VARCHAR", "`store` or `load`."),
+        Column("started_unix_seconds", "DOUBLE", "When the task began.", "not seen, or an hour of tasks"),
+        Column("at_unix_seconds", "DOUBLE", "When it ended."),
+        Column("moved_blocks", "BIGINT", "Objects moved: a chunk has one for each KV rank."),
+        Column("failed_blocks", "BIGINT", "Objects that were to be moved and were not."),
+        Column("size_bytes", "BIGINT", "Bytes moved.", NOT_SAID),
+        Column("reason", "VARCHAR", "The server's word for why they were not.", NOT_SAID),
+    ),
+    since=4,
 )
 ENGINE_TOKENS = Table(
     "engine_tokens",
@@ -225,6 +244,7 @@ TABLES: tuple[Table, ...] = (
     BLOCK_EVENTS,
     TIER_SAMPLES,
     TIER_ACTIVITY,
+    TIER_TRANSFERS,
     ENGINE_TOKENS,
     COVERAGE,
     DEPLOYMENTS,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from exporters.attribution import loaded_from, served_from, split_admission
 from exporters.vllm.hook import Admit
 from tierscope.domain.errors import BadInput
-from tierscope.domain.requests import ExternalReason, TokenSplit
+from tierscope.domain.requests import CacheLookup, ExternalReason, TokenSplit
 from tierscope.domain.tiers import Origin
 
 
@@ -121,3 +121,41 @@ def test_whatever_a_record_says_the_parts_are_the_prompt_or_it_is_refused(prompt
     assert tokens.l0 == local
     assert tokens.l1 + tokens.l2 + tokens.external == external
     assert (tokens.external > 0) == (reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("local", "l1_hit", "hit", "split"),
+    [
+        pytest.param(64, 128, 256, (64, 64, 128), id="L1 has more than L0"),
+        pytest.param(128, 128, 256, (128, 0, 128), id="L1 has what L0 has"),
+        pytest.param(192, 128, 256, (192, 0, 64), id="L1 has less than L0"),
+        pytest.param(256, 256, 256, (256, 0, 0), id="L0 has all that was found"),
+    ],
+)
+def test_where_tiers_overlap_the_upper_one_is_credited(local, l1_hit, hit, split):
+    """UD-09: L0 first, L1 with what it has beyond L0, L2 with what it has beyond both."""
+    lookup = CacheLookup("server", 1.0, hit, l1_hit)
+
+    tokens, reason = split_admission(
+        Admit(ts=2.0, rid="r", prompt=300, local=local, external=hit - local), lookup
+    )
+
+    assert (tokens.l0, tokens.l1, tokens.l2) == split
+    assert (tokens.external, reason) == (0, None)
+
+
+@given(st.data())
+def test_a_lookup_leaves_nothing_external_and_gives_no_tier_more_than_it_had(data):
+    """Whatever the overlap: the parts add up, L1 gets at most what it has, L2 at most the rest."""
+    hit = data.draw(st.integers(0, 50)) * 16
+    l1_hit = data.draw(st.integers(0, hit // 16)) * 16
+    local = data.draw(st.integers(0, 60)) * 16
+    external = max(0, hit - local)
+    lookup = CacheLookup("server", 1.0, hit, l1_hit)
+
+    tokens, _ = split_admission(Admit(ts=2.0, rid="r", prompt=1_000, local=local, external=external), lookup)
+
+    assert tokens.external == 0
+    assert tokens.l1 + tokens.l2 == external
+    assert tokens.l1 <= l1_hit
+    assert tokens.l2 <= hit - l1_hit

@@ -50,6 +50,7 @@ class Meaning:
 
     def __init__(self):
         self.calls = []
+        self.waiting = []
 
     def message(self, payload, sequence):
         if payload == b"fault":
@@ -63,6 +64,10 @@ class Meaning:
     def lost(self):
         self.calls.append("lost")
         self.stale = True
+
+    def settle(self, monotonic_seconds):
+        settled, self.waiting = self.waiting, []
+        return StreamReading(settled)
 
     def restart(self, at_unix_seconds):
         self.calls.append("restart")
@@ -202,3 +207,12 @@ def test_entries_that_cannot_be_published_are_told(stream, desk, said):
 
     assert "the feed is closed" in said[0]
     assert [sample.metric for sample in broken.ledger.samples()] == [metrics.FEED_BATCHES]
+
+
+def test_what_waited_for_another_stream_is_told_although_nothing_came(stream, desk, published):
+    """Its own stream may be quiet when what it waited for arrives."""
+    stream.meaning.waiting = [BlockEvent(Tier.L0, "e", BlockAction.STORED, (4,), 1.0)]
+
+    assert feed(stream, desk) == [(4,)]
+    assert feed(stream, desk) == []
+    assert len(published) == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zmq
+
 from exporters.engines import Engines
 from exporters.exposition import parse_exposition
+from exporters.health import Health, Voice
 from exporters.pools import Pools
 from exporters.private import keyed_hash
-from exporters.wiring import engine_id, mount_sources, page_sources
+from exporters.wiring import StreamOpener, engine_id, mount_sources, page_sources
 from tierscope.domain.settings import (
     CurvineSettings,
     EngineSettings,
@@ -19,6 +22,11 @@ from tierscope.domain.settings import (
 
 def engine(replica, rank=0, **fields):
     return EngineSettings(namespace="ns", endpoint="chat", replica=replica, rank=rank, **fields)
+
+
+def health_of(source):
+    voice = Voice(warn=print, inform=print)
+    return Health(source, fresh_seconds=5, since_unix_seconds=0, monotonic=lambda: 0.0, voice=voice)
 
 
 def sources(**settings):
@@ -67,6 +75,36 @@ def test_lmcache_inside_an_engine_is_read_from_its_page():
     assert inside.facts is engines.facts(engine_id(engine("pod-0")))
     assert inside.engine_page() is page.latest
     assert inside.pool_is_scanned
+
+
+def test_a_probed_servers_lookups_reach_the_engines_that_load_from_it():
+    """Its stream is read before theirs; its page then tells sizes alone."""
+    settings = ExporterSettings(
+        engines=(
+            engine("pod-0", lmcache="one", hook_endpoint="tcp://127.0.0.1:1"),
+            engine("pod-1", lmcache="two"),
+        ),
+        lmcache=(
+            LmcacheSettings(name="one", url="http://one", records_endpoint="tcp://127.0.0.1:2"),
+            LmcacheSettings(name="two", url="http://two"),
+        ),
+    )
+    engines = Engines()
+    with zmq.Context() as context:
+        opener = StreamOpener(engines, keyed_hash(b"a key of sixteen"), health_of, context)
+        streams = list(opener.open_all(settings))
+        for stream in streams:
+            stream.subscriber.close()
+    pages = page_sources(settings, engines, Pools(), began_unix_seconds=0.0)
+
+    assert [str(stream.health.source) for stream in streams] == [
+        "lmcache_records:one",
+        "vllm_hook:ns/chat/pod-0/0",
+    ]
+    first, second = (engines.facts(engine_id(each)) for each in settings.engines)
+    assert first.lookups is streams[0].meaning.lookups
+    assert second.lookups is None
+    assert [page.records_are_read for page in pages] == [True, False]
 
 
 def test_a_scanned_pool_is_told_by_its_scan_and_its_size_by_its_master():

@@ -1,0 +1,77 @@
+"""The lookups of one cache server, kept until the admissions they belong to come.
+
+The server's stream and the engines' are read by one thread, in any order: a lookup may be told before its
+admission, which is usual, or after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tierscope.domain.requests import CacheLookup, TierLoad
+
+MOST_REQUESTS = 100_000
+"""Requests whose lookups are kept; of a request that never loads nobody asks for them."""
+
+CLOCK_ALLOWANCE_SECONDS = 0.25
+"""By how much the clocks of an engine and its cache server may differ."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What one request asked for: lookups by their number, and loads that no lookup has claimed."""
+
+    lookups: dict[int, CacheLookup] = field(default_factory=dict)
+    loads: list[TierLoad] = field(default_factory=list)
+
+
+class Lookups:
+    """The lookups of one server by request and number, the oldest requests forgotten first.
+
+    Not thread-safe: the thread that reads the streams has it to itself. `changes` grows with everything
+    that may settle an admission which waits.
+    """
+
+    def __init__(self, *, most_requests: int = MOST_REQUESTS) -> None:
+        self._most_requests = most_requests
+        self._asked: dict[str, _Asked] = {}
+        self._told_until_unix_seconds = float("-inf")
+        self.changes = 0
+
+    def answered(self, request_id: str, number: int, lookup: CacheLookup) -> None:
+        """The server answered the lookup of a request's `number`-th admission (from 0)."""
+        self._of(request_id).lookups[number] = lookup
+        self.changes += 1
+
+    def loaded(self, request_id: str, load: TierLoad) -> None:
+        """The server loaded for a request, within a lookup or after it."""
+        self._of(request_id).loads.append(load)
+
+    def told_until(self, unix_seconds: float) -> None:
+        """Every lookup that ended before this time has been told, or is lost for good."""
+        self._told_until_unix_seconds = max(self._told_until_unix_seconds, unix_seconds)
+        self.changes += 1
+
+    def take(self, request_id: str, number: int) -> CacheLookup | None:
+        """Return the lookup of an admission with the loads it waited for, once; None if it is not known."""
+        asked = self._asked.get(request_id)
+        lookup = None if asked is None else asked.lookups.pop(number, None)
+        if asked is None or lookup is None:
+            return None
+        loads, asked.loads = tuple(asked.loads), []
+        if not asked.lookups:
+            del self._asked[request_id]
+        began = lookup.started_unix_seconds or float("-inf")
+        return replace(lookup, loads=tuple(load for load in loads if load.ended_unix_seconds >= began))
+
+    def cannot_come(self, admitted_unix_seconds: float) -> bool:
+        """Whether the lookup of such an admission would have been told by now."""
+        return self._told_until_unix_seconds > admitted_unix_seconds + CLOCK_ALLOWANCE_SECONDS
+
+    def _of(self, request_id: str) -> _Asked:
+        asked = self._asked.get(request_id)
+        if asked is None:
+            if len(self._asked) >= self._most_requests:
+                del self._asked[next(iter(self._asked))]
+            asked = self._asked[request_id] = _Asked()
+        return asked

@@ -1,0 +1,26 @@
+"""Lookups that wait for their admissions."""
+
+from __future__ import annotations
+
+from exporters.lookups import Lookups
+from tierscope.domain.requests import CacheLookup
+
+
+def test_only_so_many_requests_are_remembered_the_oldest_forgotten_first():
+    """Most requests load nothing, and nobody asks for their lookups."""
+    lookups = Lookups(most_requests=2)
+    for name in "abc":
+        lookups.answered(name, 0, CacheLookup("server", 1.0, 64, 64))
+
+    assert [lookups.take(name, 0) is not None for name in "abc"] == [False, True, True]
+
+
+def test_a_lookup_is_taken_once():
+    """A record that comes twice finds nothing the second time; another admission's stays."""
+    lookups = Lookups()
+    for number in (0, 1):
+        lookups.answered("r", number, CacheLookup("server", 1.0 + number, 64, 0))
+
+    assert lookups.take("r", 0) is not None
+    assert lookups.take("r", 0) is None
+    assert lookups.take("r", 1) is not None
