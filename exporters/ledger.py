@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from exporters.totals import Totals
-from tierscope.domain.events import LedgerEntry, TierSample
+from tierscope.domain.events import LedgerEntry
 from tierscope.domain.identity import SourceId
 from tierscope.registry.metrics import FEED_BATCHES
 from tierscope.registry.types import Sample
@@ -40,10 +40,7 @@ class Ledger:
                 self._publish(batch)
                 self._batches += 1
                 for entry in batch:
-                    if isinstance(entry, TierSample):
-                        self._totals.read(source, entry)
-                    else:
-                        self._totals.count(entry)
+                    self._totals.count(source, entry)
 
     def forget_readings(self, source: SourceId) -> None:
         """A source no longer answers: how full its tiers are is not known, and no longer shown."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from exporters.fetch import Fetcher
 from exporters.health import Health, Units
@@ -15,6 +15,7 @@ from exporters.oddities import Finding, Oddities, Oddity
 from tierscope.domain.errors import SourceUnreadable, TierscopeError
 from tierscope.domain.events import LedgerEntry
 from tierscope.domain.identity import SourceId
+from tierscope.registry.types import Sample
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,14 @@ class PageSource(Protocol):
 
     def read(self, fetcher: Fetcher, at_unix_seconds: float) -> PageReading:
         """Ask once; raises `SourceUnreadable`."""
+
+
+@runtime_checkable
+class ShowingSource(Protocol):
+    """A source with series of its own, beside those of the ledger."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield them as of now; asked by other threads than the one that reads."""
 
 
 @dataclass(frozen=True, slots=True)

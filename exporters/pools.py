@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -10,9 +12,17 @@ class PoolFacts:
     """What is known of one pool from any of its sources. Set by one reader, read by others.
 
     `master_tells` is whether its Curvine master gives its size: the one reading of it that counts.
+    `used_bytes` is what the master says, `cache_bytes` what each LMCache server that writes to it says it
+    holds, by server; None and absent until somebody says so.
     """
 
     master_tells: bool = False
+    master_was_asked: threading.Event = field(default_factory=threading.Event)
+    """Set once a first reading of the master ended, well or not."""
+    workers: Mapping[str, str] | None = None
+    """Live workers with the base address of their pages."""
+    used_bytes: int | None = None
+    cache_bytes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

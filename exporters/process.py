@@ -18,7 +18,7 @@ from exporters.health import Health, Voice
 from exporters.ledger import Ledger
 from exporters.mount.page_source import MountSource
 from exporters.oddities import Oddities
-from exporters.pages import Desk, PagePoller, PageSource
+from exporters.pages import Desk, PagePoller, PageSource, ShowingSource
 from exporters.pools import Pools
 from exporters.private import keyed_hash, load_key
 from exporters.streams import Stream, StreamReader
@@ -96,6 +96,7 @@ class Exporter:
         self._oddities = Oddities(log.warning, monotonic=monotonic)
         self._healths: list[Health] = []
         self._mounts: list[MountSource] = []
+        self._showing: list[ShowingSource] = []
         self._parts: _Parts | None = None
         self._open = ExitStack()
 
@@ -133,8 +134,8 @@ class Exporter:
             return
         yield from parts.ledger.samples()
         yield from parts.engines.samples()
-        for mount in self._mounts:
-            yield from mount.samples()
+        for page in self._showing:
+            yield from page.samples()
         for health in self._healths:
             yield from health.samples()
         yield from self._oddities.samples()
@@ -161,6 +162,7 @@ class Exporter:
         pools = Pools()
         pages = list(page_sources(settings, engines, pools, began_unix_seconds=self._clock()))
         mounts = self._open_mounts(opening, pools)
+        self._showing = [page for page in (*pages, *mounts) if isinstance(page, ShowingSource)]
         pollers = [self._poller(page, desk) for page in (*pages, *mounts)]
         streams = self._streams(opening, engines)
         opening.callback(self._tell_coverage, desk)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from exporters.attribution import loaded_from, served_from
+from exporters.pool_totals import PoolTotals
 from exporters.reuse import ReuseGaps
 from exporters.transfers import TransferTotals
 from tierscope.domain.events import (
@@ -13,6 +14,7 @@ from tierscope.domain.events import (
     BlockEvent,
     EngineTokens,
     EvictionReason,
+    LedgerEntry,
     SourceCoverage,
     TierActivity,
     TierSample,
@@ -20,6 +22,7 @@ from tierscope.domain.events import (
     TransferAction,
 )
 from tierscope.domain.identity import EngineId, SourceId
+from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, RequestStatus, TokenSplit
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.registry import block_metrics, metrics
@@ -59,13 +62,14 @@ class Totals:
         self._evicted: dict[tuple[Holder, EvictionReason], int] = defaultdict(int)
         self._failed: dict[Holder, int] = defaultdict(int)
         self._transfers = TransferTotals()
+        self._pools = PoolTotals()
         self._readings: dict[tuple[SourceId, Tier, str], TierSample] = {}
 
-    def count(
-        self,
-        entry: RequestRecord | BlockEvent | TierActivity | TierTransfer | EngineTokens | SourceCoverage,
-    ) -> None:
-        """Add one entry. Coverage is shown by the sources themselves and adds nothing here."""
+    def count(self, source: SourceId, entry: LedgerEntry) -> None:
+        """Add one entry of a source, or take its latest reading.
+
+        Coverage and a pool's files are shown by the sources themselves and add nothing here.
+        """
         match entry:
             case RequestRecord():
                 self._count_record(entry)
@@ -80,12 +84,12 @@ class Totals:
             case EngineTokens():
                 labels = _engine_labels(entry.engine, entry.model)
                 self._engine_tokens[labels] = self._engine_tokens.get(labels, NO_TOKENS) + entry.tokens
-            case SourceCoverage():
+            case PoolTraffic():
+                self._pools.count(entry)
+            case TierSample():
+                self._readings[source, entry.tier, entry.holder] = entry
+            case SourceCoverage() | PoolFiles():
                 pass
-
-    def read(self, source: SourceId, reading: TierSample) -> None:
-        """Take the latest reading that a source gives of a tier."""
-        self._readings[source, reading.tier, reading.holder] = reading
 
     def forget_readings(self, source: SourceId) -> None:
         """Drop what a source said last."""
@@ -110,6 +114,7 @@ class Totals:
         for (holder, reason), count in self._evicted.items():
             yield Sample(metrics.EVICTED_BLOCKS, (*holder, reason), count)
         yield from self._transfers.samples()
+        yield from self._pools.samples()
         yield from self._gauges()
 
     def _count_record(self, record: RequestRecord) -> None:

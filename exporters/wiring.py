@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from exporters.admissions import Admissions
+from exporters.curvine.fuse_source import FuseSource
 from exporters.curvine.page_source import CurvineSource
+from exporters.curvine.workers_source import WorkersSource
 from exporters.engines import Engines
 from exporters.exposition import Exposition
 from exporters.health import Health
@@ -15,7 +17,7 @@ from exporters.lmcache.record_stream import RecordStream
 from exporters.lookups import Lookups
 from exporters.mount.page_source import MountSource
 from exporters.pages import PageSource
-from exporters.pools import Pools
+from exporters.pools import PoolFacts, Pools
 from exporters.private import KeyedHash
 from exporters.streams import Stream, StreamMeaning
 from exporters.vllm.event_stream import EventStream
@@ -23,7 +25,7 @@ from exporters.vllm.hook_stream import HookStream
 from exporters.vllm.page_source import EnginePageSource
 from exporters.vllm.residency import Residency
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
-from tierscope.domain.settings import EngineSettings, ExporterSettings, LmcacheSettings
+from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterSettings, LmcacheSettings
 from tierscope.feed.stream_subscriber import Context, StreamSubscriber
 
 
@@ -65,7 +67,16 @@ def page_sources(
             records_are_read=server.records_endpoint is not None,
         )
     for pool in settings.curvine:
-        yield CurvineSource(pool.name, pool.master_urls, pools.facts(pool.name))
+        yield from _pool_sources(pool, pools.facts(pool.name))
+
+
+def _pool_sources(pool: CurvineSettings, facts: PoolFacts) -> Iterator[PageSource]:
+    """Yield a pool's masters as one source, its workers as another, and each FUSE client."""
+    yield CurvineSource(pool.name, pool.master_urls, facts, counts_clients=not pool.fuse_urls)
+    if pool.read_workers:
+        yield WorkersSource(pool.name, facts)
+    for url in pool.fuse_urls:
+        yield FuseSource(pool.name, url)
 
 
 def _latest(page: EnginePageSource | None) -> Callable[[], Exposition | None]:

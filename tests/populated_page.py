@@ -66,7 +66,16 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "status": ("recommend",),
     "result": ("sent", "dropped"),
     "adapter": ("fs",),
-    "action": tuple(TransferAction),
+    "action": (*TransferAction, "delete"),
+    "worker": ("worker-0",),
+    "storage": ("ssd",),
+    "mark": ("high", "low"),
+    "seen_by": ("worker", "fuse"),
+    "process": ("worker-0",),
+    "direction": ("read", "write"),
+    "path": ("local", "remote"),
+    "operation": ("Lookup", "Write"),
+    "errno": ("ENOENT",),
 }
 """What a label holds unless the metric's own entry below says otherwise."""
 

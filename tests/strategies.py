@@ -16,6 +16,7 @@ from tierscope.domain.events import (
     TransferAction,
 )
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
+from tierscope.domain.pool import PoolFiles, PoolTraffic, Viewpoint
 from tierscope.domain.requests import (
     CacheLookup,
     ExternalReason,
@@ -185,6 +186,31 @@ source_coverages = st.builds(
     last_sequence=maybe(hashes_u64),
     stale=st.booleans(),
 )
+pool_traffic = st.builds(
+    PoolTraffic,
+    holder=names,
+    seen_by=st.sampled_from(Viewpoint),
+    process=names,
+    since_unix_seconds=times,
+    at_unix_seconds=times,
+    read_bytes=maybe(counts),
+    written_bytes=maybe(counts),
+    read_seconds=maybe(seconds),
+    write_seconds=maybe(seconds),
+    reads=maybe(counts),
+    writes=maybe(counts),
+    local_opens=maybe(counts),
+    remote_opens=maybe(counts),
+)
+pool_files = st.builds(
+    PoolFiles,
+    holder=names,
+    kind=names,
+    model=names,
+    at_unix_seconds=times,
+    files=counts,
+    size_bytes=counts,
+)
 ledger_entries = st.one_of(
     request_records(),
     block_events,
@@ -193,6 +219,8 @@ ledger_entries = st.one_of(
     tier_transfers,
     engine_tokens,
     source_coverages,
+    pool_traffic,
+    pool_files,
 )
 
 

@@ -7,6 +7,7 @@ files that were not deleted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,10 +15,12 @@ import msgspec
 
 from exporters.documents import read_document
 from exporters.exposition import Exposition
-from exporters.oddities import Oddity
-from tierscope.domain.errors import BadInput, SourceUnreadable
+from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.events import TierSample
 from tierscope.domain.tiers import Tier
+
+LIVE = "live"
+LOST = "lost"
 
 
 class Role(StrEnum):
@@ -36,6 +39,16 @@ class _Overview(msgspec.Struct):
 class _Address(msgspec.Struct):
     worker_id: int
     hostname: str = ""
+    ip_addr: str = ""
+    web_port: int = 0
+
+
+class _Directory(msgspec.Struct):
+    capacity: int
+    fs_used: int
+    available: int
+    storage_type: str = "unknown"
+    failed: bool = False
 
 
 class _Worker(msgspec.Struct):
@@ -43,6 +56,8 @@ class _Worker(msgspec.Struct):
     capacity: int
     fs_used: int
     status: str
+    available: int = 0
+    storage_map: dict[str, _Directory] = msgspec.field(default_factory=dict)
 
 
 class _Workers(msgspec.Struct):
@@ -52,17 +67,66 @@ class _Workers(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """Bytes of one place or of several together."""
+
+    capacity_bytes: int = 0
+    used_bytes: int = 0
+    available_bytes: int = 0
+
+    def __add__(self, other: Room) -> Room:
+        return Room(
+            self.capacity_bytes + other.capacity_bytes,
+            self.used_bytes + other.used_bytes,
+            self.available_bytes + other.available_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReading:
+    """One worker as its master knows it. `by_storage` is of directories that work, by kind in lower case.
+
+    `url` is the base address of its own page; None where the master does not tell one.
+    """
+
+    name: str
+    status: str
+    room: Room
+    by_storage: Mapping[str, Room]
+    url: str | None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether new chunks can go there."""
+        return self.status == LIVE
+
+
+@dataclass(frozen=True, slots=True)
 class PoolReading:
     """The pool at one moment. Bytes are of live workers; `files` is about the number of chunks.
 
-    `lost_workers` names those that are registered or were, and cannot be used now.
+    `workers` are None where the master's list cannot be had; then `counts` are of its page, and so are the
+    bytes, which then hold workers that are being emptied or avoided, too.
     """
 
-    capacity_bytes: int
-    used_bytes: int
+    room: Room
     files: int | None
-    live_workers: int
-    lost_workers: tuple[str, ...]
+    counts: Mapping[str, int]
+    workers: tuple[WorkerReading, ...] | None
+    ttl_files: int | None = None
+    """Files in the pool that have a TTL, whoever gave it to them."""
+    freed_bytes: int | None = None
+    """What the master says its eviction freed; not to be believed, see the finding."""
+
+    @property
+    def live_workers(self) -> int:
+        """Workers that can be used."""
+        return self.counts.get(LIVE, 0)
+
+    @property
+    def missing_workers(self) -> int:
+        """Workers that are registered or were, and cannot be used now."""
+        return sum(self.counts.values()) - self.live_workers
 
     def sample(self, holder: str, at_unix_seconds: float) -> TierSample:
         """Return the reading of L2; `holder` is the pool's name."""
@@ -70,22 +134,10 @@ class PoolReading:
             tier=Tier.L2,
             holder=holder,
             at_unix_seconds=at_unix_seconds,
-            capacity_bytes=self.capacity_bytes,
-            used_bytes=self.used_bytes,
+            capacity_bytes=self.room.capacity_bytes,
+            used_bytes=self.room.used_bytes,
             used_blocks=self.files,
         )
-
-    def oddities(self, where: str) -> tuple[Oddity, ...]:
-        """What a person should know of an incomplete reading: which workers are not in it."""
-        if not self.lost_workers:
-            return ()
-        error = BadInput(
-            f"the pool's size is of {self.live_workers} workers of "
-            f"{self.live_workers + len(self.lost_workers)}; missing: {', '.join(self.lost_workers)}",
-            where=where,
-            fix="bring the workers back, or remove them from the cluster",
-        )
-        return (Oddity("worker not live", error),)
 
 
 def role_of(page: Exposition) -> Role:
@@ -97,31 +149,82 @@ def role_of(page: Exposition) -> Role:
     return Role.FUSE if page.named("file_handle_num") else Role.UNKNOWN
 
 
+def require_role(page: Exposition, role: Role, fix: str, *, where: str) -> None:
+    """Raise `SourceUnreadable` for a page of another process: ports are shared by releases."""
+    found = role_of(page)
+    if found is not role:
+        raise SourceUnreadable(
+            f"the page is of a Curvine process of the kind {found}, not of a {role}", where=where, fix=fix
+        )
+
+
 def is_active(overview: bytes, *, where: str) -> bool:
     """Whether an `/api/overview` is the active master's; raises `SourceUnreadable`."""
     return read_document(overview, _Overview, where=where).master_state == "Active"
 
 
-def parse_pool(page: Exposition, workers: bytes, *, where: str) -> PoolReading:
+def parse_pool(page: Exposition, workers: bytes | None, *, where: str) -> PoolReading:
     """Read the active master's page and `/api/workers`; `where` is its base address.
 
     Raises `SourceUnreadable` when the page is another process's or a document is not what it should be.
     """
-    role = role_of(page)
-    if role is not Role.MASTER:
-        raise SourceUnreadable(
-            f"the page is of a Curvine process of the kind {role}, not of a master",
-            where=f"{where}/metrics",
-            fix="give the masters' web ports (9000; 9001 from the release of August 2026 on)",
-        )
-    listed = read_document(workers, _Workers, where=f"{where}/api/workers")
-    live = [worker for worker in listed.live_workers if worker.status == "Live"]
-    lost = [worker for worker in listed.live_workers if worker.status != "Live"] + listed.lost_workers
-    files = page.total("inode_file_num")
+    fix = "give the masters' web ports (9000; 9001 from the release of August 2026 on)"
+    require_role(page, Role.MASTER, fix, where=f"{where}/metrics")
+    told = None if workers is None else tuple(_workers(workers, where=f"{where}/api/workers"))
+    if told is None:
+        room, counts = _page_room(page), _page_counts(page)
+    else:
+        room = sum((worker.room for worker in told if worker.is_live), Room())
+        counts = {status: sum(one.status == status for one in told) for status in {w.status for w in told}}
     return PoolReading(
-        capacity_bytes=sum(worker.capacity for worker in live),
-        used_bytes=sum(worker.fs_used for worker in live),
-        files=None if files is None else int(files),
-        live_workers=len(live),
-        lost_workers=tuple(f"{w.address.hostname or w.address.worker_id} ({w.status})" for w in lost),
+        room=room,
+        files=_whole(page, "inode_file_num"),
+        counts=counts,
+        workers=told,
+        ttl_files=_whole(page, "ttl_total_inodes"),
+        freed_bytes=_whole(page, "eviction_bytes_freed"),
     )
+
+
+def _workers(body: bytes, *, where: str) -> Iterator[WorkerReading]:
+    listed = read_document(body, _Workers, where=where)
+    for worker in listed.live_workers:
+        yield _worker(worker, worker.status.lower())
+    for worker in listed.lost_workers:
+        yield _worker(worker, LOST)
+
+
+def _worker(worker: _Worker, status: str) -> WorkerReading:
+    by_storage: dict[str, Room] = {}
+    for directory in worker.storage_map.values():
+        if not directory.failed:
+            kind = directory.storage_type.lower()
+            room = Room(directory.capacity, directory.fs_used, directory.available)
+            by_storage[kind] = by_storage.get(kind, Room()) + room
+    address = worker.address
+    host = address.ip_addr or address.hostname
+    bracketed = f"[{host}]" if ":" in host else host
+    return WorkerReading(
+        name=address.hostname or address.ip_addr or str(address.worker_id),
+        status=status,
+        room=Room(worker.capacity, worker.fs_used, worker.available),
+        by_storage=by_storage,
+        url=f"http://{bracketed}:{address.web_port}" if host and address.web_port else None,
+    )
+
+
+def _page_room(page: Exposition) -> Room:
+    """What the page says of all workers that are registered."""
+    return Room(*(_whole(page, name) or 0 for name in ("capacity", "fs_used", "available")))
+
+
+def _page_counts(page: Exposition) -> dict[str, int]:
+    """Workers by status; a blacklisted or leaving one is not live."""
+    return {
+        series.labels.get("tag", "unknown"): int(n) for series, n in page.named("worker_num").items() if n
+    }
+
+
+def _whole(page: Exposition, name: str) -> int | None:
+    value = page.total(name)
+    return None if value is None else int(value)

@@ -10,6 +10,7 @@ import numpy as np
 from exporters.mount.chunks import ChunkArray
 from exporters.mount.files import FileArray, FileKind
 from exporters.mount.models import Models
+from tierscope.domain.pool import PoolFiles
 from tierscope.registry import metrics
 from tierscope.registry.types import Sample
 
@@ -56,6 +57,11 @@ class Figures:
     def of_kind(self, *kinds: str) -> Amount:
         """All of some kinds, whatever the model."""
         return sum((amount for (kind, _), amount in self.amounts.items() if kind in kinds), Amount())
+
+    def entries(self, holder: str, at_unix_seconds: float) -> Iterator[PoolFiles]:
+        """Yield the amounts of one pool for the feed; the time is when the scan ended."""
+        for (kind, model), amount in self.amounts.items():
+            yield PoolFiles(holder, kind, model, at_unix_seconds, amount.files, amount.size_bytes)
 
     def samples(self, holder: str) -> Iterator[Sample]:
         """Yield the amounts of one pool."""

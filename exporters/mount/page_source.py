@@ -140,6 +140,7 @@ class MountSource:
         if scan.changes is not None:
             reading.entries += scan.changes.events(self._settings.pool, scan.at_unix_seconds)
             self._counts.add(scan.changes.stored, scan.changes.removed, scan.labels)
+        reading.entries += scan.figures.entries(self._settings.pool, scan.at_unix_seconds)
         self._chunks = scan.chunks
         if scan.changes is None or len(scan.changes.stored) or len(scan.changes.removed):
             self._told = scan.state

@@ -71,7 +71,9 @@ def said(request):
             "status": json.loads(text(server.url + "/status")),
             "curvine": text(master + "/metrics"),
             "overview": json.loads(text(master + "/api/overview")),
-            "workers": json.loads(text(master + "/api/workers")),
+            "workers": (workers := json.loads(text(master + "/api/workers"))),
+            "config": json.loads(text(master + "/api/config")),
+            "worker": text(f"http://127.0.0.1:{workers['live_workers'][0]['address']['web_port']}/metrics"),
         }
 
 
@@ -261,17 +263,20 @@ def test_the_cache_servers_pages_have_only_recorded_names(said, captures):
 
 
 def test_the_pools_pages_have_only_known_names(said, captures):
-    """Families, labels and JSON fields of the master are those of its source code."""
-    derived = (captures / "curvine" / "master-v0.3.2.derived.prom").read_text()
-
-    assert families(said["curvine"]).items() <= families(derived).items()
-    theirs = labels_of(derived)
-    for name, labels in labels_of(said["curvine"]).items():
-        assert labels <= theirs[name], name
+    """Families, labels and JSON fields of master and worker are those of their source code."""
+    for page, name in (("curvine", "master-v0.3.2"), ("worker", "worker-0")):
+        derived = (captures / "curvine" / f"{name}.derived.prom").read_text()
+        assert families(said[page]).items() <= families(derived).items()
+        theirs = labels_of(derived)
+        for series, labels in labels_of(said[page]).items():
+            assert labels <= theirs[series], series
     overview = json.loads((captures / "curvine" / "api-overview.derived.json").read_text())
     workers = json.loads((captures / "curvine" / "api-workers-v0.3.2.derived.json").read_text())
     assert set(said["overview"]) == set(overview)
     assert_same_keys(said["overview"], overview)
+    assert_same_keys(
+        said["config"], json.loads((captures / "curvine" / "api-config.derived.json").read_text())
+    )
     assert set(said["workers"]["live_workers"][0]) == set(workers["live_workers"][0])
     assert_same_keys(said["workers"], workers)
 

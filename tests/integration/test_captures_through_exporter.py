@@ -286,7 +286,7 @@ def test_a_curvine_pool_is_l2(captures, pages, exporting):
     pages.pages["/api/workers"] = (folder / "api-workers-main.derived.json").read_bytes()
     pages.pages["/metrics"] = (folder / "master-main.derived.prom").read_bytes()
     masters = (f"{pages.url}/standby", pages.url)
-    exporter = exporting(curvine=(CurvineSettings(name="pool", master_urls=masters),))
+    exporter = exporting(curvine=(CurvineSettings(name="pool", master_urls=masters, read_workers=False),))
     await_true(lambda: scrape(exporter).sums(metrics.USED_BYTES), "the pool was read")
 
     shown, entries = entries_shown(exporter)

@@ -255,20 +255,22 @@ def test_coverage_of_every_source_is_on_the_feed(publisher, pages, exporting):
 
 def test_many_workers_are_a_share_of_all(pages, exporting):
     """A pool with a lost worker is as complete as its workers, and says whom it misses."""
-    worker = '{"address":{"worker_id":%d},"capacity":10,"fs_used":4,"status":"%s"}'
+    worker = '{"address":{"worker_id":%d},"capacity":10,"fs_used":4,"available":6,"status":"%s"}'
     live, lost = ",".join(worker % (n, "Live") for n in range(3)), worker % (3, "Lost")
     pages.pages |= {
         "/api/overview": b'{"master_state":"Active"}',
         "/api/workers": f'{{"live_workers":[{live}],"lost_workers":[{lost}]}}'.encode(),
         "/metrics": b"inode_file_num 7\n",
     }
-    exporter = exporting(curvine=(CurvineSettings(name="pool", master_urls=(pages.url,)),))
+    exporter = exporting(
+        curvine=(CurvineSettings(name="pool", master_urls=(pages.url,), read_workers=False),)
+    )
     await_true(lambda: scrape(exporter).sums(metrics.CAPACITY_BYTES), "the pool was read")
 
     page = scrape(exporter)
     assert page.sums(metrics.COMPLETENESS, "source") == {"curvine_master:pool": 0.75}
     assert page.sums(metrics.CAPACITY_BYTES, "holder") == {"pool": 30}
-    assert set(page.sums(metrics.UNKNOWN_INPUT, "what")) == {"worker not live"}
+    assert set(page.sums(metrics.FINDING, "kind")) == {"pool_full", "pool_worker_lost"}
 
 
 def test_closing_leaves_no_thread_and_no_address(captures, publisher, pages, opened):

@@ -102,7 +102,9 @@ def test_unlinked_files_are_evictions_of_l2(exporting, tmp_path):
 def test_one_size_of_the_pool_is_shown_whoever_can_be_read(exporting, tmp_path, pages):
     """The master's while it answers; the mount's after it went away, and never both."""
     write(tmp_path / "kv", server_name(1))
-    exporter = exporting(curvine=(CurvineSettings(name="pool", master_urls=(pages.url,)),))
+    exporter = exporting(
+        curvine=(CurvineSettings(name="pool", master_urls=(pages.url,), read_workers=False),)
+    )
     master_bytes = 214_748_364_800
 
     def capacity():
@@ -142,7 +144,9 @@ def test_a_chunk_is_stored_once_though_cache_and_scan_both_saw_it(exporting, tmp
 
 def test_a_directory_that_is_not_there_costs_its_own_numbers_alone(exporting, pages):
     """The source is down, everything else is up."""
-    exporter = exporting(curvine=(CurvineSettings(name="pool", master_urls=(pages.url,)),))
+    exporter = exporting(
+        curvine=(CurvineSettings(name="pool", master_urls=(pages.url,), read_workers=False),)
+    )
 
     def up():
         return scrape(exporter).sums(metrics.SOURCE_UP, "source")

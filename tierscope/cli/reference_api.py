@@ -24,6 +24,7 @@ def api_page() -> str:
 
 def findings_page() -> str:
     """`docs/reference/findings.md`: every kind of finding, by who tells it."""
+    from exporters.curvine.suspicion import PoolSuspect
     from exporters.lmcache.in_process_suspicion import LmcacheSuspect
     from exporters.vllm.parse import UNKNOWN_GENERATION
     from exporters.vllm.suspicion import Suspect
@@ -31,21 +32,21 @@ def findings_page() -> str:
 
     unknown = "The page has names of a release we do not know; what could be read of it was used."
     return page(
-        MADE_FROM.format(
-            "`tierscope/advice/document.py`, `exporters/vllm/suspicion.py` and "
-            "`exporters/lmcache/in_process_suspicion.py`"
-        ),
+        MADE_FROM.format("`tierscope/advice/document.py` and each `…suspicion.py` of `exporters`"),
         "# Findings",
         "Each finding comes with its evidence and what to do.",
         "## In a recommendation",
         table(("kind", "what it says"), _kinds(FindingKind)),
+        f"Those below are on `/metrics` as `{FINDING.name}` with the source and severity, and once in the "
+        "log with the evidence and what to do.",
         "## Of an engine's own metrics",
-        f"On `/metrics` as `{FINDING.name}` with the source and severity, and once in the log. The suspect "
-        "counter is not used; the message names what is used instead.",
+        "The suspect counter is not used; the message names what is used instead.",
         table(("kind", "what it says"), [*_kinds(Suspect), (f"`{UNKNOWN_GENERATION}`", unknown)]),
         "## Of LMCache inside an engine",
-        "Shown in the same way.",
         table(("kind", "what it says"), _kinds(LmcacheSuspect)),
+        "## Of the pool",
+        "From the pages of Curvine's master, workers and FUSE clients, which never met a live cluster yet.",
+        table(("kind", "what it says"), _kinds(PoolSuspect)),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tierscope.domain.identity import EngineId, SourceId
+from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
 
@@ -171,6 +172,14 @@ class SourceCoverage:
 
 
 LedgerEntry = (
-    RequestRecord | BlockEvent | TierSample | TierActivity | TierTransfer | EngineTokens | SourceCoverage
+    RequestRecord
+    | BlockEvent
+    | TierSample
+    | TierActivity
+    | TierTransfer
+    | EngineTokens
+    | SourceCoverage
+    | PoolTraffic
+    | PoolFiles
 )
 """What an exporter publishes on its feed, and what the store keeps."""

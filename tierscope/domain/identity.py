@@ -38,6 +38,10 @@ class SourceKind(StrEnum):
     LMCACHE_RECORDS = "lmcache_records"
     """The record stream of the probe in an LMCache server."""
     CURVINE_MASTER = "curvine_master"
+    CURVINE_WORKERS = "curvine_workers"
+    """Every worker of a pool; its units are the workers."""
+    CURVINE_FUSE = "curvine_fuse"
+    """One FUSE client; its owner is the pool and the client's address."""
     POOL_MOUNT = "pool_mount"
     """The directory a pool is mounted at, read file name by file name."""
     FEED = "feed"
@@ -48,7 +52,8 @@ class SourceKind(StrEnum):
 class SourceId:
     """One running thing we read, by what it speaks and who it belongs to.
 
-    `owner` is an engine's `str()`, an LMCache server's name, a pool's name or an exporter's name.
+    `owner` is an engine's `str()`, an LMCache server's name, a pool's name (a FUSE client's: the pool's and
+    its address) or an exporter's name.
     """
 
     kind: SourceKind

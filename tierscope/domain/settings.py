@@ -120,6 +120,17 @@ class CurvineSettings:
     master_urls: tuple[str, ...] = documented(
         "Base addresses of every master's web port; the active one is found by its answer."
     )
+    read_workers: bool = documented(
+        "Whether to read every worker's page too, at the addresses the master tells. Let one exporter of the "
+        "cluster do so.",
+        default=True,
+    )
+    fuse_urls: tuple[str, ...] = documented(
+        "Base addresses of this node's FUSE clients' web ports, e.g. http://10.0.1.7:9002: the node's, or "
+        "with "
+        "an embedded client the CSI pod's. No port is declared, so nothing finds them by itself.",
+        default=(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

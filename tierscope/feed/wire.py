@@ -22,8 +22,10 @@ from tierscope.domain.events import (
     TransferAction,
 )
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord
 from tierscope.domain.tiers import Tier
+from tierscope.feed.pool_wire import PoolFilesWire, PoolTrafficWire
 from tierscope.feed.request_wire import (
     ArrayWire,
     EngineWire,
@@ -221,6 +223,8 @@ EntryWire = (
     | TierTransferWire
     | EngineTokensWire
     | CoverageWire
+    | PoolTrafficWire
+    | PoolFilesWire
 )
 
 WIRE_OF: dict[type[LedgerEntry], Callable[[Any], EntryWire]] = {
@@ -231,6 +235,8 @@ WIRE_OF: dict[type[LedgerEntry], Callable[[Any], EntryWire]] = {
     TierTransfer: TierTransferWire.of,
     EngineTokens: EngineTokensWire.of,
     SourceCoverage: CoverageWire.of,
+    PoolTraffic: PoolTrafficWire.of,
+    PoolFiles: PoolFilesWire.of,
 }
 
 WIRE_KINDS: tuple[type[EntryWire], ...] = (
@@ -241,4 +247,6 @@ WIRE_KINDS: tuple[type[EntryWire], ...] = (
     TierTransferWire,
     EngineTokensWire,
     CoverageWire,
+    PoolTrafficWire,
+    PoolFilesWire,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tierscope.registry.block_metrics import BLOCKS
 from tierscope.registry.labels import ENGINE
+from tierscope.registry.pool_metrics import POOL
 from tierscope.registry.store_metrics import RETENTION
 from tierscope.registry.transfer_metrics import TRANSFERS
 from tierscope.registry.types import Kind, Metric, MetricGroup
@@ -326,6 +327,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             POOL_SCAN_AGE_SECONDS,
         ),
     ),
+    POOL,
     BLOCKS,
     TRANSFERS,
     MetricGroup(

@@ -17,11 +17,13 @@ from tierscope.domain.events import (
     TierSample,
     TierTransfer,
 )
+from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord
 from tierscope.storage import rows
 from tierscope.storage.chains import ChainEncoder, Delta
 from tierscope.storage.columns import Table
 from tierscope.storage.intake import FeedState, Plan, Run, by_minute
+from tierscope.storage.pool_tables import POOL_FILES, POOL_TRAFFIC
 from tierscope.storage.rows import UNSTORABLE, Row, arrow_table
 from tierscope.storage.schema import (
     BLOCK_EVENTS,
@@ -49,6 +51,8 @@ _KINDS: Mapping[type, tuple[Table, Callable[..., Row]]] = {
     TierActivity: (TIER_ACTIVITY, rows.tier_activity_row),
     TierTransfer: (TIER_TRANSFERS, rows.tier_transfer_row),
     EngineTokens: (ENGINE_TOKENS, rows.engine_tokens_row),
+    PoolTraffic: (POOL_TRAFFIC, rows.pool_traffic_row),
+    PoolFiles: (POOL_FILES, rows.pool_files_row),
     SourceCoverage: (COVERAGE, rows.coverage_row),
 }
 

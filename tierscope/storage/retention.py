@@ -10,6 +10,7 @@ import duckdb
 
 from tierscope.storage.columns import SPLIT, Column, Table
 from tierscope.storage.hourly import HOURLY_BLOCKS, HOURLY_REQUESTS
+from tierscope.storage.pool_tables import POOL_FILES, POOL_TRAFFIC
 from tierscope.storage.schema import (
     BLOCK_EVENTS,
     COVERAGE,
@@ -122,6 +123,8 @@ _TIMES = {
     TIER_ACTIVITY.name: "at_unix_seconds",
     TIER_TRANSFERS.name: "at_unix_seconds",
     ENGINE_TOKENS.name: "at_unix_seconds",
+    POOL_TRAFFIC.name: "at_unix_seconds",
+    POOL_FILES.name: "at_unix_seconds",
     COVERAGE.name: "since_unix_seconds",
 }
 """Which time says to which hour a row belongs; `requests` has its hour."""
@@ -180,7 +183,8 @@ def _thinned(table: Table, keys: tuple[str, ...], *, readings: bool) -> tuple[st
     time = _TIMES[table.name]
 
     def joined(column: Column) -> str:
-        adding_up = "arg_max({0}, at_unix_seconds)" if readings else "CAST(sum({0}) AS BIGINT)"
+        total = "sum({0})" if column.sql_type == "DOUBLE" else "CAST(sum({0}) AS BIGINT)"
+        adding_up = "arg_max({0}, at_unix_seconds)" if readings else total
         return f"{_JOINED.get(column.name, adding_up).format(column.name)} AS {column.name}"
 
     values = ", ".join(joined(column) for column in table.columns if column.name not in keys)
@@ -192,6 +196,12 @@ def _thinned(table: Table, keys: tuple[str, ...], *, readings: bool) -> tuple[st
     return table.name, time, query
 
 
+_LAST_SCAN = f"""
+FROM {POOL_FILES.name} WHERE {{hours}} QUALIFY at_unix_seconds =
+  max(at_unix_seconds) OVER (PARTITION BY feed, holder, floor({POOL_FILES.name}.at_unix_seconds / 3600))
+"""
+"""The rows of a scan belong together: of each hour the last one is kept whole."""
+
 _THINNED = (
     _thinned(TIER_SAMPLES, ("feed", "tier", "holder"), readings=True),
     _thinned(TIER_ACTIVITY, ("feed", "tier", "holder"), readings=False),
@@ -201,20 +211,22 @@ _THINNED = (
         ("feed", "namespace", "endpoint", "replica", "rank", "model"),
         readings=False,
     ),
+    _thinned(POOL_TRAFFIC, ("feed", "holder", "seen_by", "process"), readings=False),
+    (POOL_FILES.name, "at_unix_seconds", _LAST_SCAN),
     _thinned(COVERAGE, ("feed", "kind", "owner", "incarnation"), readings=False),
+)
+_PLAINLY_DELETED = (
+    TIER_SAMPLES,
+    TIER_ACTIVITY,
+    TIER_TRANSFERS,
+    ENGINE_TOKENS,
+    POOL_TRAFFIC,
+    POOL_FILES,
+    COVERAGE,
+    RECOMMENDATIONS,
 )
 _DELETED = {
     HOURLY_REQUESTS.name: "hour < $before",
     HOURLY_BLOCKS.name: "hour < $before",
-    **{
-        table.name: "at_unix_seconds < $before * 3600.0"
-        for table in (
-            TIER_SAMPLES,
-            TIER_ACTIVITY,
-            TIER_TRANSFERS,
-            ENGINE_TOKENS,
-            COVERAGE,
-            RECOMMENDATIONS,
-        )
-    },
+    **{table.name: "at_unix_seconds < $before * 3600.0" for table in _PLAINLY_DELETED},
 }

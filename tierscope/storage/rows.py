@@ -23,6 +23,7 @@ from tierscope.domain.events import (
     TierSample,
     TierTransfer,
 )
+from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.storage.chains import Delta, Partition
@@ -194,6 +195,39 @@ def engine_tokens_row(tokens: EngineTokens, feed: int) -> Row:
         _time(tokens.since_unix_seconds),
         _time(tokens.at_unix_seconds),
         *_split(tokens.tokens),
+    )
+
+
+def pool_traffic_row(traffic: PoolTraffic, feed: int) -> Row:
+    """A row of `pool_traffic`."""
+    return (
+        feed,
+        traffic.holder,
+        traffic.seen_by.value,
+        traffic.process,
+        _time(traffic.since_unix_seconds),
+        _time(traffic.at_unix_seconds),
+        traffic.read_bytes,
+        traffic.written_bytes,
+        traffic.read_seconds,
+        traffic.write_seconds,
+        traffic.reads,
+        traffic.writes,
+        traffic.local_opens,
+        traffic.remote_opens,
+    )
+
+
+def pool_files_row(files: PoolFiles, feed: int) -> Row:
+    """A row of `pool_files`."""
+    return (
+        feed,
+        files.holder,
+        files.kind,
+        files.model,
+        _time(files.at_unix_seconds),
+        files.files,
+        files.size_bytes,
     )
 
 

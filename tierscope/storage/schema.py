@@ -22,6 +22,7 @@ from tierscope.storage.columns import (
     Table,
 )
 from tierscope.storage.hourly import HOURLY_BLOCKS, HOURLY_REQUESTS, RETENTION
+from tierscope.storage.pool_tables import POOL_FILES, POOL_TRAFFIC
 
 REQUESTS = Table(
     "requests",
@@ -246,6 +247,8 @@ TABLES: tuple[Table, ...] = (
     TIER_ACTIVITY,
     TIER_TRANSFERS,
     ENGINE_TOKENS,
+    POOL_TRAFFIC,
+    POOL_FILES,
     COVERAGE,
     DEPLOYMENTS,
     RECOMMENDATIONS,

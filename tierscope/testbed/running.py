@@ -69,6 +69,7 @@ class Running:
             epoch_unix_seconds=epoch_unix_seconds,
             lock=self._lock,
             faults=faults,
+            port_of=lambda name: self.pages.port(name),  # noqa: PLW0108 - there are none yet
         )
         self.pages = PageServer(sites.all(), faults=faults)
         self._began_seconds = monotonic()

@@ -8,7 +8,13 @@ from contextlib import AbstractContextManager
 from tierscope.testbed.config import Faults, TestbedConfig
 from tierscope.testbed.model.fleet import Fleet
 from tierscope.testbed.replica import Replica
-from tierscope.testbed.wire.curvine_page import curvine_overview, curvine_page, curvine_workers
+from tierscope.testbed.wire.curvine_page import (
+    curvine_config,
+    curvine_overview,
+    curvine_page,
+    curvine_workers,
+    worker_page,
+)
 from tierscope.testbed.wire.exposition import Exposition
 from tierscope.testbed.wire.lmcache_page import lmcache_page, lmcache_status
 from tierscope.testbed.wire.pages import Answer
@@ -29,8 +35,16 @@ def lmcache_site(index: int) -> str:
     return f"lmcache-{index}"
 
 
+def worker_site(index: int) -> str:
+    """Name of a pool worker's page."""
+    return f"curvine-worker-{index}"
+
+
 class Sites:
-    """Makes pages from a fleet at rest: each is built while `lock` keeps the model from moving."""
+    """Makes pages from a fleet at rest: each is built while `lock` keeps the model from moving.
+
+    `port_of` tells where a site is served; it is asked when a page is.
+    """
 
     def __init__(
         self,
@@ -41,6 +55,7 @@ class Sites:
         epoch_unix_seconds: float,
         lock: AbstractContextManager[object],
         faults: Callable[[], Faults],
+        port_of: Callable[[str], int],
     ) -> None:
         self._config = config
         self._fleet = fleet
@@ -48,6 +63,7 @@ class Sites:
         self._epoch_unix_seconds = epoch_unix_seconds
         self._lock = lock
         self._faults = faults
+        self._port_of = port_of
 
     def all(self) -> dict[str, Site]:
         """Every site by name."""
@@ -55,6 +71,8 @@ class Sites:
         for index in range(self._config.replicas):
             sites[vllm_site(index)] = self._vllm(index)
             sites[lmcache_site(index)] = self._lmcache(index)
+        for index in range(self._config.l2_workers):
+            sites[worker_site(index)] = self._worker(index)
         return sites
 
     def _vllm(self, index: int) -> Site:
@@ -89,7 +107,9 @@ class Sites:
         pool, epoch = self._fleet.pool, self._epoch_unix_seconds
 
         def workers() -> bytes:
-            return curvine_workers(pool, now_unix_seconds=epoch + self._fleet.schedule.now_seconds)
+            ports = [self._port_of(worker_site(index)) for index in range(self._config.l2_workers)]
+            now_unix_seconds = epoch + self._fleet.schedule.now_seconds
+            return curvine_workers(pool, web_ports=ports, now_unix_seconds=now_unix_seconds)
 
         return {
             "/metrics": self._text(lambda: curvine_page(pool)),
@@ -97,7 +117,11 @@ class Sites:
                 "application/json", lambda: curvine_overview(pool, started_unix_seconds=epoch)
             ),
             "/api/workers": self._bytes("application/json", workers),
+            "/api/config": self._bytes("application/json", lambda: curvine_config(pool)),
         }
+
+    def _worker(self, index: int) -> Site:
+        return {"/metrics": self._text(lambda: worker_page(self._fleet.pool, index))}
 
     def _text(self, page: Callable[[], Exposition]) -> Callable[[], Answer]:
         def answer() -> Answer:

@@ -20,9 +20,10 @@ from tierscope.domain.events import (
     TierSample,
 )
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.pool import PoolTraffic, Viewpoint
 from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit
 from tierscope.domain.tiers import Tier
-from tierscope.registry import block_metrics, labels, metrics
+from tierscope.registry import block_metrics, labels, metrics, pool_metrics
 
 SOURCE = SourceId(SourceKind.VLLM_HOOK, str(ENGINE))
 OTHER = SourceId(SourceKind.LMCACHE_METRICS, "node-1")
@@ -112,6 +113,30 @@ def test_times_are_told_by_where_they_were_spent(ledger):
     assert {labels: (sum(value.counts), value.sum) for labels, value in loads.items()} == {
         ("l1",): (1, 0.01),
         ("l2",): (1, 0.5),
+    }
+
+
+def test_what_moves_in_a_pool_is_counted_by_who_saw_it(ledger):
+    """Never added over worker and client; what a process does not count is absent."""
+    ledger.post(
+        SOURCE,
+        [
+            PoolTraffic("kv", Viewpoint.WORKER, "w0", 1.0, 2.0, 100, 50, 0.5, 0.25, 10, 5, 1, 2),
+            PoolTraffic("kv", Viewpoint.WORKER, "w0", 2.0, 3.0, read_bytes=11, remote_opens=1),
+            PoolTraffic("kv", Viewpoint.FUSE, "node:9002", 1.0, 2.0, read_bytes=100),
+        ],
+    )
+
+    assert shown(ledger, pool_metrics.MOVED_BYTES) == {
+        ("kv", "worker", "w0", "read"): 111,
+        ("kv", "worker", "w0", "write"): 50,
+        ("kv", "fuse", "node:9002", "read"): 100,
+    }
+    assert shown(ledger, pool_metrics.MOVING_SECONDS)["kv", "worker", "w0", "write"] == 0.25
+    assert shown(ledger, pool_metrics.MOVES)["kv", "worker", "w0", "read"] == 10
+    assert shown(ledger, pool_metrics.BLOCK_OPENS) == {
+        ("kv", "w0", "local"): 1,
+        ("kv", "w0", "remote"): 3,
     }
 
 

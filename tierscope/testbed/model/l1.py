@@ -111,6 +111,8 @@ class Cache:
         self._pins.update(pinned)
         self._staged += len(loaded)
         self._count_lookup(len(chunks), hit, l1, len(loaded))
+        for chunk in loaded:
+            self._pool.read(chunk)
         return Lookup(hit, l1, pinned, loaded)
 
     def release(self, lookup: Lookup, at_seconds: float) -> None:
@@ -194,4 +196,3 @@ class Cache:
             counters.loads += 1
             counters.loaded += loaded
             counters.written += loaded
-            self._pool.counters.read += loaded

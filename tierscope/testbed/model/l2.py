@@ -39,8 +39,10 @@ class Pool:
         self.chunk_bytes = chunk_bytes
         self.files_of_worker = [0] * workers
         self.counters = PoolCounters()
-        self._block_bytes = block_bytes
-        self._ttl_seconds = ttl_seconds
+        self.written_to = [0] * workers
+        self.read_from = [0] * workers
+        self.block_bytes = block_bytes
+        self.ttl_seconds = ttl_seconds
         self._ttl_check_seconds = ttl_check_seconds
         self._checked = 0
         self._files: OrderedDict[int, tuple[float, int]] = OrderedDict()
@@ -63,6 +65,11 @@ class Pool:
         """Whether a chunk can be read."""
         return key in self._files
 
+    def read(self, key: int) -> None:
+        """Read a chunk that is there."""
+        self.counters.read += 1
+        self.read_from[self._files[key][1]] += 1
+
     def put(self, key: int, at_seconds: float) -> bool:
         """Write a chunk; False when no worker has room. A chunk that is there is not written again."""
         self.tick(at_seconds)
@@ -75,17 +82,18 @@ class Pool:
         self._files[key] = (at_seconds, worker)
         self.files_of_worker[worker] += 1
         self.counters.written += 1
+        self.written_to[worker] += 1
         return True
 
     def tick(self, at_seconds: float) -> None:
         """Delete what had outlived its time at the last check before now."""
-        if self._ttl_seconds is None:
+        if self.ttl_seconds is None:
             return
         checks = math.floor(at_seconds / self._ttl_check_seconds)
         if checks == self._checked:
             return
         self._checked = checks
-        oldest_allowed = checks * self._ttl_check_seconds - self._ttl_seconds
+        oldest_allowed = checks * self._ttl_check_seconds - self.ttl_seconds
         while self._files:
             key, (written, worker) = next(iter(self._files.items()))
             if written >= oldest_allowed:
@@ -96,7 +104,7 @@ class Pool:
 
     def _roomy_worker(self, key: int) -> int | None:
         workers = len(self.files_of_worker)
-        room = self.worker_capacity_bytes - max(self._block_bytes, self.chunk_bytes)
+        room = self.worker_capacity_bytes - max(self.block_bytes, self.chunk_bytes)
         for turn in range(workers):
             worker = (key + turn) % workers
             if self.files_of_worker[worker] * self.chunk_bytes <= room:

@@ -42,7 +42,11 @@ class PageServer:
 
     def url(self, name: str) -> str:
         """Base address of a site."""
-        return f"http://127.0.0.1:{self._servers[name].server_address[1]}"
+        return f"http://127.0.0.1:{self.port(name)}"
+
+    def port(self, name: str) -> int:
+        """Port of a site."""
+        return int(self._servers[name].server_address[1])
 
     def close(self) -> None:
         """Stop accepting, let hung answers go, and wait for every thread. Again: nothing."""

@@ -18,6 +18,7 @@ from tests.exporting import await_true
 from tests.pools import MemoryMount, failure, server_name
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, TierSample
+from tierscope.domain.pool import PoolFiles
 from tierscope.domain.settings import MountSettings
 from tierscope.domain.tiers import Tier
 from tierscope.registry import metrics
@@ -109,6 +110,25 @@ def test_a_file_that_was_unlinked_is_an_eviction_of_l2(open_source, mount):
     assert shown(readings.source, metrics.POOL_REMOVED_BLOCKS) == {("org/m",): 1}
     assert shown(readings.source, metrics.POOL_FILES) == {("chunk", "org/m"): 4}
     assert shown(readings.source, metrics.POOL_FILE_BYTES) == {("chunk", "org/m"): 16}
+
+
+def test_the_feed_has_files_and_bytes_by_model_and_kind(open_source, mount):
+    """Each scan's add up to the directory, and have its time."""
+    mount.tree["readme"] = 7
+    mount.tree[server_name(9, model="org/other")] = 5
+    readings = Readings(open_source())
+
+    def told():
+        return [entry for entry in readings.entries if isinstance(entry, PoolFiles)]
+
+    readings.until(told, "the first scan ended")
+
+    scan = [entry for entry in told() if entry.at_unix_seconds == told()[0].at_unix_seconds]
+    assert {(e.holder, e.kind, e.model, e.files, e.size_bytes) for e in scan} == {
+        ("pool", "chunk", "org/m", 4, 16),
+        ("pool", "chunk", "org/other", 1, 5),
+        ("pool", "foreign", "unknown", 1, 7),
+    }
 
 
 def test_the_pools_size_is_told_where_no_master_tells_it(open_source):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from api.app import create_app
+from exporters.curvine.suspicion import PoolSuspect
 from exporters.lmcache.in_process_suspicion import LmcacheSuspect
 from exporters.vllm.parse import UNKNOWN_GENERATION
 from exporters.vllm.suspicion import Suspect
@@ -26,7 +27,7 @@ def test_every_route_has_a_line_that_says_what_it_answers():
 
 
 def test_every_kind_of_finding_has_a_line_that_says_what_it_means():
-    """Those of advice, those of an engine's metrics, those of LMCache inside one, each once."""
-    kinds = [*FindingKind, *Suspect, UNKNOWN_GENERATION, *LmcacheSuspect]
+    """Those of advice, those of an engine's metrics, of LMCache inside one, and of the pool."""
+    kinds = [*FindingKind, *Suspect, UNKNOWN_GENERATION, *LmcacheSuspect, *PoolSuspect]
 
     assert first_cells(findings_page()) == kinds

@@ -8,6 +8,7 @@ import pytest
 
 from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
+from tierscope.domain.pool import PoolFiles, PoolTraffic, Viewpoint
 from tierscope.domain.requests import RequestRecord
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import TimeSpan
@@ -106,6 +107,30 @@ def test_a_reduced_hour_has_one_row_of_each_reading_and_interval(store):
         )
         assert set(rows) == {(1,)}, table
     assert before == ask(store, "SELECT max(at_unix_seconds) FROM tier_samples GROUP BY holder ORDER BY ALL")
+
+
+def test_of_a_pool_an_hour_keeps_its_traffic_and_its_last_scan(tmp_path):
+    """Bytes and seconds add up; the rows of one scan stay together, also where a kind went meanwhile."""
+    hour = START // 3600 * 3600
+    traffic = [
+        PoolTraffic("kv", Viewpoint.WORKER, "w0", hour + t, hour + t + 5, read_bytes=100, read_seconds=0.25)
+        for t in (0, 5, 10)
+    ]
+    scans = [
+        PoolFiles("kv", "chunk", "org/m", hour + 60, 5, 500),
+        PoolFiles("kv", "temp", "org/m", hour + 60, 1, 10),
+        PoolFiles("kv", "chunk", "org/m", hour + 120, 6, 600),
+    ]
+    with Store.open(tmp_path / "store.duckdb", clock=lambda: NOW) as store:
+        store.append(batch(0, *traffic, *scans))
+        store.retain(keeping(0))
+
+        assert ask(store, "SELECT read_bytes, read_seconds, written_bytes FROM pool_traffic") == [
+            (300, 0.75, None)
+        ]
+        assert ask(store, "SELECT kind, files, size_bytes FROM pool_files") == [("chunk", 6, 600)]
+        store.retain(keeping(0, 0))
+        assert ask(store, "SELECT count(*) FROM pool_files") == [(0,)]
 
 
 def test_chains_of_the_hours_that_stay_are_whole(store):

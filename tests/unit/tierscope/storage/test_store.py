@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from tierscope.domain.deployment import Deployment, Objective, RoutingPolicy, Ti
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, SourceCoverage, TierSample
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.pool import PoolFiles, PoolTraffic, Viewpoint
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import TimeSpan
@@ -312,3 +314,24 @@ def test_sizes_of_tiers_that_are_not_reported_stay_null(store):
 
     (sample,) = store.reader().samples("prod", "chat", ALL_TIME)
     assert (sample.capacity_bytes, sample.used_bytes) == (None, 0.0)
+
+
+def test_a_pool_is_stored_by_model_and_by_who_counted(tmp_path):
+    """One scan adds up to the directory; what a process does not count is NULL."""
+    path = tmp_path / "store.duckdb"
+    traffic = PoolTraffic("kv", Viewpoint.WORKER, "w0", START, START + 5, read_bytes=700, remote_opens=2)
+    files = [
+        PoolFiles("kv", "chunk", "org/m", START, 10, 1000),
+        PoolFiles("kv", "foreign", "unknown", START, 1, 7),
+    ]
+    with Store.open(path, clock=lambda: START) as store:
+        appended = store.append(batch(0, traffic, *files))
+
+    assert (appended.rows["pool_traffic"], appended.rows["pool_files"], appended.refused) == (1, 2, 0)
+    with duckdb.connect(str(path)) as connection:
+        by_kind = connection.execute("SELECT kind, model, files, size_bytes FROM pool_files").fetchall()
+        moved = connection.execute(
+            "SELECT seen_by, process, read_bytes, written_bytes, remote_opens FROM pool_traffic"
+        ).fetchall()
+    assert sorted(by_kind) == [("chunk", "org/m", 10, 1000), ("foreign", "unknown", 1, 7)]
+    assert moved == [("worker", "w0", 700, None, 2)]
