@@ -64,6 +64,7 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "tier": tuple(Tier),
     "reason": tuple(EvictionReason),
     "status": ("recommend",),
+    "stage": ("raw", "hourly"),
     "result": ("sent", "dropped"),
     "adapter": ("fs",),
     "action": (*TransferAction, "delete"),

@@ -44,6 +44,20 @@ LOAD_TIER = SpanAttribute(
 )
 LOAD_TOKENS = SpanAttribute("tierscope.load.tokens", int, "Tokens that were waited for, of all tiers.")
 
+LOOKUP_HIT_TOKENS = SpanAttribute(
+    "tierscope.lookup.hit_tokens",
+    int,
+    "Tokens from the prompt's start that L1 and L2 were found to have, also those that L0 has.",
+)
+LOOKUP_L1_HIT_TOKENS = SpanAttribute(
+    "tierscope.lookup.l1_hit_tokens", int, "Those of them that L1 alone was found to have."
+)
+ADAPTER = SpanAttribute("tierscope.read.adapter", str, "The L2 adapter that read; absent if not told.")
+READ_BLOCKS = SpanAttribute(
+    "tierscope.read.blocks", int, "Objects read: a chunk has one for each KV rank; absent if not told."
+)
+READ_BYTES = SpanAttribute("tierscope.read.bytes", int, "Bytes read; absent if not told.")
+
 KV_LOOKUP = Span(
     name="kv.lookup",
     help="One admission, with its tokens by tier: from arrival to first token or, where none came, to the "
@@ -79,5 +93,24 @@ KV_LOAD = Span(
     attributes=(LOAD_TIER, LOAD_TOKENS, LOAD_WAIT_SECONDS, SOURCE),
 )
 
-SPANS: tuple[Span, ...] = (KV_LOOKUP, KV_LOAD)
+KV_L1 = Span(
+    name="kv.l1",
+    help="The lookup of an admission in its cache server, a child of `kv.lookup`: from question to answer, "
+    "as the server tells both. What it loaded from L2 for the answer lies in it.",
+    attributes=(LOOKUP_HIT_TOKENS, LOOKUP_L1_HIT_TOKENS, SOURCE),
+)
+KV_L1_READ = Span(
+    name="kv.l1.read",
+    help="One copy from L1 to the engine, a child of `kv.lookup`, as the cache server tells it. There is "
+    "none where the engine copies by itself.",
+    attributes=(READ_BLOCKS, READ_BYTES, SOURCE),
+)
+KV_L2_READ = Span(
+    name="kv.l2.read",
+    help="One load from L2 to L1 for an admission, a child of `kv.lookup`: from the task's submission to its "
+    "end, as the cache server tells both.",
+    attributes=(ADAPTER, READ_BLOCKS, READ_BYTES, SOURCE),
+)
+
+SPANS: tuple[Span, ...] = (KV_LOOKUP, KV_LOAD, KV_L1, KV_L1_READ, KV_L2_READ)
 """Every span."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tierscope.domain.identity import SourceId, SourceKind
-from tierscope.domain.requests import RequestRecord, RequestStatus
-from tierscope.domain.tiers import Origin
+from tierscope.domain.requests import CacheLookup, RequestRecord, RequestStatus
+from tierscope.domain.tiers import Origin, Tier
 from tierscope.registry import spans as table
 from tierscope.registry.types import Span, SpanAttribute
 
@@ -33,7 +33,7 @@ class PlannedSpan:
 
 
 def spans_of(record: RequestRecord) -> tuple[PlannedSpan, ...]:
-    """Return the span of an admission and, after it, the one of its load, which lies in it.
+    """Return the span of an admission and, after it, those of its load and of what its cache server did.
 
     Raises ValueError or OverflowError where the record's times are none.
     """
@@ -41,11 +41,51 @@ def spans_of(record: RequestRecord) -> tuple[PlannedSpan, ...]:
     lookup = PlannedSpan(
         table.KV_LOOKUP.name, start_ns, end_ns, attributes_of(record, table.KV_LOOKUP), _error(record)
     )
-    if record.load_seconds is None or not _loaded_tokens(record):
-        return (lookup,)
-    began_ns = _unix_ns(record.admitted_unix_seconds)
-    ended_ns = _unix_ns(record.admitted_unix_seconds + record.load_seconds)
-    return lookup, PlannedSpan(table.KV_LOAD.name, began_ns, ended_ns, attributes_of(record, table.KV_LOAD))
+    return lookup, *_load(record), *_server_spans(record.lookup)
+
+
+def _load(record: RequestRecord) -> Iterator[PlannedSpan]:
+    if record.load_seconds is not None and _loaded_tokens(record):
+        began_ns = _unix_ns(record.admitted_unix_seconds)
+        ended_ns = _unix_ns(record.admitted_unix_seconds + record.load_seconds)
+        yield PlannedSpan(table.KV_LOAD.name, began_ns, ended_ns, attributes_of(record, table.KV_LOAD))
+
+
+def _server_spans(lookup: CacheLookup | None) -> Iterator[PlannedSpan]:
+    """The lookup in L1 and each read; one whose beginning nobody saw has no span."""
+    if lookup is None:
+        return
+    source = str(SourceId(SourceKind.LMCACHE_RECORDS, lookup.server))
+    hits: dict[SpanAttribute, AttributeValue | None] = {
+        table.LOOKUP_HIT_TOKENS: lookup.hit_tokens,
+        table.LOOKUP_L1_HIT_TOKENS: lookup.l1_hit_tokens,
+        table.SOURCE: source,
+    }
+    yield from _told(table.KV_L1, lookup.started_unix_seconds, lookup.ended_unix_seconds, hits)
+    for load in lookup.loads:
+        read: dict[SpanAttribute, AttributeValue | None] = {
+            table.ADAPTER: load.adapter,
+            table.READ_BLOCKS: load.blocks,
+            table.READ_BYTES: load.size_bytes,
+            table.SOURCE: source,
+        }
+        span = table.KV_L2_READ if load.tier is Tier.L2 else table.KV_L1_READ
+        yield from _told(span, load.started_unix_seconds, load.ended_unix_seconds, read)
+
+
+def _told(
+    span: Span,
+    start_seconds: float | None,
+    end_seconds: float,
+    values: Mapping[SpanAttribute, AttributeValue | None],
+) -> Iterator[PlannedSpan]:
+    """The span, if its beginning is known; what the server does not say is absent."""
+    if start_seconds is None:
+        return
+    start_ns = _unix_ns(start_seconds)
+    attributes = {key.key: values[key] for key in span.attributes}
+    known = {key: _writable(value) for key, value in attributes.items() if value is not None}
+    yield PlannedSpan(span.name, start_ns, max(start_ns, _unix_ns(end_seconds)), known)
 
 
 def attributes_of(record: RequestRecord, span: Span) -> dict[str, AttributeValue]:
@@ -120,4 +160,4 @@ ATTRIBUTES: Mapping[SpanAttribute, ValueOf] = {
     table.LOAD_TIER: _loaded_from,
     table.LOAD_TOKENS: _loaded_tokens,
 }
-"""What each attribute of the span table is, for a record; None leaves it out."""
+"""What each attribute of an admission and its load is, for a record; None leaves it out."""

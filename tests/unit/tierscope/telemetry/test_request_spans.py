@@ -9,7 +9,15 @@ from hypothesis import given
 
 from tests import strategies
 from tierscope.domain.identity import EngineId
-from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit
+from tierscope.domain.requests import (
+    CacheLookup,
+    ExternalReason,
+    RequestRecord,
+    RequestStatus,
+    TierLoad,
+    TokenSplit,
+)
+from tierscope.domain.tiers import Tier
 from tierscope.registry.spans import KV_LOAD, KV_LOOKUP, SPANS
 from tierscope.telemetry.request_spans import ATTRIBUTES, attributes_of, spans_of
 
@@ -48,18 +56,67 @@ def times_of(span):
     return tuple((ns - 1_700_000_000 * 10**9) / 1e9 for ns in (span.start_ns, span.end_ns))
 
 
+LOOKUP = CacheLookup(
+    "node",
+    1_700_000_000.4375,
+    64,
+    32,
+    1_700_000_000.3125,
+    (
+        TierLoad(Tier.L2, 1_700_000_000.425, 1_700_000_000.375, 2, 4096, "fs"),
+        TierLoad(Tier.L1, 1_700_000_000.5625, 1_700_000_000.5, 1, 2048),
+    ),
+)
+"""Everything that a cache server can tell of an admission."""
+
+
 def test_every_attribute_of_the_table_is_made_and_no_other():
     """A row added to the span table without a value is found here."""
-    assert set(ATTRIBUTES) == {attribute for span in SPANS for attribute in span.attributes}
+    made = {span.name: set(span.attributes) for span in spans_of(replace(RECORD, lookup=LOOKUP))}
+    absent = {"tierscope.external_reason"}
+
+    assert made == {span.name: {each.key for each in span.attributes} - absent for span in SPANS}
+    assert set(ATTRIBUTES) == {*KV_LOOKUP.attributes, *KV_LOAD.attributes}
 
 
 @any_record
 def test_attributes_have_the_types_of_the_table(record):
     """Whatever the record says; absent where it does not say."""
-    for span in SPANS:
-        types = {attribute.key: attribute.value_type for attribute in span.attributes}
-        for key, value in attributes_of(record, span).items():
-            assert type(value) is types[key]
+    types = {span.name: {each.key: each.value_type for each in span.attributes} for span in SPANS}
+
+    for planned in spans_of(record):
+        for key, value in planned.attributes.items():
+            assert type(value) is types[planned.name][key]
+
+
+def test_what_the_cache_server_did_has_its_own_times():
+    """The lookup, the load from L2 within it, and the copy to the engine, as the server tells them."""
+    spans = {span.name: span for span in spans_of(replace(RECORD, lookup=LOOKUP))}
+
+    assert times_of(spans["kv.l1"]) == (0.3125, 0.4375)
+    assert times_of(spans["kv.l2.read"]) == (0.375, 0.425)
+    assert times_of(spans["kv.l1.read"]) == (0.5, 0.5625)
+    assert spans["kv.l1"].attributes == {
+        "tierscope.lookup.hit_tokens": 64,
+        "tierscope.lookup.l1_hit_tokens": 32,
+        "tierscope.source": "lmcache_records:node",
+    }
+    assert spans["kv.l2.read"].attributes == {
+        "tierscope.read.adapter": "fs",
+        "tierscope.read.blocks": 2,
+        "tierscope.read.bytes": 4096,
+        "tierscope.source": "lmcache_records:node",
+    }
+
+
+def test_what_began_unseen_has_no_span():
+    """A start that nobody saw is not made up; the rest of the lookup is told all the same."""
+    unseen = replace(LOOKUP, started_unix_seconds=None, loads=(replace(LOOKUP.loads[0], adapter=None),))
+
+    *_, only = spans_of(replace(RECORD, lookup=unseen))
+
+    assert only.name == "kv.l2.read"
+    assert "tierscope.read.adapter" not in only.attributes
 
 
 @any_record
