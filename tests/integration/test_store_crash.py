@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.crashing import ALL_TIME, contents
 from tests.ledgers import START, Ledger
-from tierscope.domain.window import TimeSpan
 from tierscope.storage.store import Store
 
 BATCHES = 150
-ALL_TIME = TimeSpan(0.0, 1e11)
 
 WRITER = """
 import sys
+from tests.crashing import ALL_TIME, contents
 from tests.ledgers import START, Ledger
 from tierscope.storage.store import Store
 
@@ -48,23 +48,6 @@ def write_until_killed(path: Path, seed: int, acknowledgements: int, repository:
             if count >= acknowledgements:
                 writer.send_signal(signal.SIGKILL)
     return last
-
-
-def contents(store: Store) -> dict[str, object]:
-    """Everything in the store but how chains are cut into deltas, which restarts may change."""
-    found: dict[str, object] = {"coverage": store.reader().coverage(ALL_TIME)}
-    with store._database.reading() as cursor:
-        for table, columns in {
-            "requests": "* EXCLUDE (parent_id, common_blocks, new_hashes)",
-            "block_accesses": "*",
-            "block_events": "*",
-            "tier_samples": "*",
-            "tier_activity": "*",
-            "engine_tokens": "*",
-            "feed_positions": "*",
-        }.items():
-            found[table] = cursor.execute(f"SELECT {columns} FROM {table} ORDER BY ALL").fetchall()
-    return found
 
 
 @pytest.mark.parametrize("seed", [1, 2])

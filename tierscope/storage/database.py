@@ -89,6 +89,21 @@ class Database:
                 self._closed = True
             self._disconnect()
 
+    @contextmanager
+    def replaced(self) -> Iterator[None]:
+        """Stop everyone who reads, give the file back for the body's time, then open it anew.
+
+        Until the body has ended, others are told that the store is closed.
+        """
+        with self._writing:
+            with self._idle:
+                self._closed = True
+            self._disconnect()
+            yield
+            with self._idle:
+                self._connection = self._connect()
+                self._closed = False
+
     def _borrow(self) -> duckdb.DuckDBPyConnection:
         with self._idle:
             if self._closed:

@@ -11,6 +11,17 @@ import duckdb
 from tierscope.domain.errors import StoreUnusable
 
 
+class StoreDamaged(StoreUnusable):
+    """The contents of the store's file or log are not what was written there.
+
+    `log_bytes` is the length up to which the log can be trusted, where it is the log that is damaged.
+    """
+
+    def __init__(self, what: str, *, where: str, fix: str, log_bytes: int | None = None) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.log_bytes = log_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class _Failure:
     """What DuckDB's words mean: `sign` is searched in them, and its groups fill in `what`."""
@@ -21,6 +32,13 @@ class _Failure:
 
 
 _ASIDE = "nothing was changed; move the file away, or restore a copy of it"
+
+_LOG_DAMAGED = re.compile(r"Corrupt WAL file: entry at byte position (?P<position>\d+)")
+_DAMAGED = re.compile(
+    r"(?P<why>Corrupt database file|Could not read enough bytes|Failure while replaying WAL file"
+    r"|Checksum[^.]*does not match)[^\n]*"
+)
+_DAMAGE_FIX = "its collector sets it aside and begins a new one when it starts; or restore a copy of it"
 
 _FAILURES = (
     _Failure(
@@ -35,7 +53,7 @@ _FAILURES = (
     ),
     _Failure(
         "not a valid DuckDB database file",
-        "the file is not a DuckDB file, or its start is damaged",
+        "the file is not a DuckDB file",
         _ASIDE,
     ),
     _Failure(
@@ -65,6 +83,14 @@ _FAILURES = (
 def explained(error: duckdb.Error, path: Path) -> StoreUnusable:
     """Turn what DuckDB says about the file at `path` into an error a person can act on."""
     text = str(error)
+    if (found := _LOG_DAMAGED.search(text) or _DAMAGED.search(text)) is not None:
+        trusted = found.groupdict().get("position")
+        return StoreDamaged(
+            f"the store is damaged: {found.group()}",
+            where=str(path),
+            fix=_DAMAGE_FIX,
+            log_bytes=None if trusted is None else int(trusted),
+        )
     for failure in _FAILURES:
         if (match := re.search(failure.sign, text, re.DOTALL)) is not None:
             return StoreUnusable(failure.what.format(**match.groupdict()), where=str(path), fix=failure.fix)

@@ -10,8 +10,11 @@ import duckdb
 
 from tierscope.domain.errors import StoreUnusable
 from tierscope.storage.database import Database
+from tierscope.storage.failures import StoreDamaged
+from tierscope.storage.hourly import RETENTION
 from tierscope.storage.migrations import bring_up
-from tierscope.storage.schema import SCHEMA_VERSION, VERSION
+from tierscope.storage.recovery import log_of, recover
+from tierscope.storage.schema import DEPLOYMENTS, FEED_POSITIONS, SCHEMA_VERSION, VERSION
 
 _HEADERS_BYTES = 3 * 4096
 """No DuckDB file is shorter: one main header and two that take turns."""
@@ -19,21 +22,44 @@ _HEADERS_BYTES = 3 * 4096
 _MAGIC, _MAGIC_AT = b"DUCK", 8
 
 
+_READ_AT_THE_START = (FEED_POSITIONS, RETENTION, DEPLOYMENTS)
+
+_MOST_RECOVERIES = 3
+"""A log cut before its first damaged entry may show another damage; then all of it is set aside."""
+
+
 def open_to_write(path: Path, clock: Callable[[], float]) -> Database:
     """Open or create the store at `path` as its only owner; raises `StoreUnusable`.
 
-    A store of an earlier version is brought up to this release's, all of it or nothing.
+    A store of an earlier version is brought up to this release's, all of it or nothing. A damaged one is
+    set aside, as far as it is damaged, and a new one begun: see `recovery`.
     """
     _remove_unfinished(path)
+    for _ in range(_MOST_RECOVERIES):
+        try:
+            return _opened(path, clock)
+        except StoreDamaged as damage:
+            recover(path, damage, clock())
+    return _opened(path, clock)
+
+
+def _opened(path: Path, clock: Callable[[], float]) -> Database:
     database = Database(path)
     try:
-        version = _version_of(database)
-        with database.transaction() as cursor:
-            bring_up(cursor, version, clock())
+        prepare(database, clock())
     except BaseException:
         database.close()
         raise
     return database
+
+
+def prepare(database: Database, at_unix_seconds: float) -> None:
+    """Make the tables and views of this release in a file, whatever earlier version it has."""
+    version = _version_of(database)
+    with database.transaction() as cursor:
+        bring_up(cursor, version, at_unix_seconds)
+        for table in _READ_AT_THE_START:  # damage shows when a block is read
+            cursor.execute(f"FROM {table.name}").fetchall()
 
 
 def _remove_unfinished(path: Path) -> None:
@@ -43,7 +69,7 @@ def _remove_unfinished(path: Path) -> None:
     so one that can be locked is nobody's.
     """
     try:
-        if not path.is_file() or path.stat().st_size >= _HEADERS_BYTES or _log_of(path).exists():
+        if not path.is_file() or path.stat().st_size >= _HEADERS_BYTES or log_of(path).exists():
             return
         with path.open("r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,10 +78,6 @@ def _remove_unfinished(path: Path) -> None:
                 path.unlink()
     except OSError:
         return  # DuckDB will say what is wrong with it
-
-
-def _log_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.wal")
 
 
 def open_to_read(path: Path) -> Database:

@@ -17,10 +17,12 @@ from tierscope.storage import copies, retention
 from tierscope.storage.chains import ChainEncoder
 from tierscope.storage.database import Database
 from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.forgetting import forget
 from tierscope.storage.ingest import Appended, write
 from tierscope.storage.intake import FeedItem, FeedLog, FeedState
-from tierscope.storage.opening import open_to_write
+from tierscope.storage.opening import open_to_write, prepare
+from tierscope.storage.recovery import log_of, recover
 from tierscope.storage.retention import Keeping
 from tierscope.storage.rows import arrow_table, deployment_row
 from tierscope.storage.schema import DEPLOYMENTS, FEED_POSITIONS
@@ -34,16 +36,16 @@ class Store:
         self._clock = clock
         self._appending = threading.Lock()
         self._encoder = ChainEncoder()
-        self._log = _stored_log(database)
-        with database.reading() as cursor:
-            self._horizons = retention.horizons(cursor)
+        self._log = FeedLog({})
+        self._horizons = retention.Horizons()
+        self._remember()
 
     @classmethod
     def open(cls, path: str | Path, *, clock: Callable[[], float]) -> Store:
         """Open or create the store's file as its only owner.
 
-        A file that is locked, damaged, newer than this release or no store at all raises
-        `StoreUnusable` and is left as it was.
+        A file that is locked, newer than this release or no store at all raises `StoreUnusable` and is
+        left as it was. A damaged one is set aside and a new one begun; a damaged end of its log is cut off.
         """
         database = open_to_write(Path(path).absolute(), clock)
         try:
@@ -72,11 +74,28 @@ class Store:
             try:
                 with self._database.transaction() as cursor:
                     appended = write(cursor, plan, self._encoder, self._horizons.hourly)
+            except StoreDamaged as damage:
+                self._begin_anew(damage)
+                raise
             except BaseException:
                 self._encoder.forget()
                 raise
             self._log.commit(plan)
             return appended
+
+    def _begin_anew(self, damage: StoreDamaged) -> None:
+        """Set the damaged file aside and begin a new one; the next append tells what it misses of feeds."""
+        with self._database.replaced():
+            recover(self.path, damage, self._clock())
+        prepare(self._database, self._clock())
+        self._remember()
+
+    def _remember(self) -> None:
+        """Read what appending goes on from: positions of feeds, and how far the past is reduced."""
+        self._encoder.forget()
+        self._log = _stored_log(self._database)
+        with self._database.reading() as cursor:
+            self._horizons = retention.horizons(cursor)
 
     def record_gap(self, gap: FeedGap) -> Appended:
         """Commit that these batches are lost for good, as coverage, and go on after them."""
@@ -189,14 +208,14 @@ class Store:
 
     def size_bytes(self) -> int:
         """Size on disk, the write-ahead log included."""
-        files = (self.path, self.path.with_name(f"{self.path.name}.wal"))
+        files = (self.path, log_of(self.path))
         return sum(file.stat().st_size for file in files if file.exists())
 
     def used_bytes(self) -> int:
         """Bytes of the file that hold something, and the write-ahead log; the rest is used again."""
         with self._database.reading() as cursor:
             used = retention.used_bytes(cursor)
-        log = self.path.with_name(f"{self.path.name}.wal")
+        log = log_of(self.path)
         return used + (log.stat().st_size if log.exists() else 0)
 
     def checkpoint(self) -> bool:

@@ -10,9 +10,13 @@ import pytest
 
 from tests.ledgers import START, Ledger, batch
 from tierscope.domain.errors import StoreUnusable
+from tierscope.domain.window import TimeSpan
 from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.schema import VERSION
 from tierscope.storage.store import Store
+
+ALL_TIME = TimeSpan(0.0, 1e11)
 
 HOLDER = """
 import sys, duckdb
@@ -112,12 +116,15 @@ def test_a_file_whose_creation_was_cut_short_is_made_anew(stored, written_bytes)
         assert store.append(batch(0)).rows == {"coverage": 1}
 
 
-def test_the_short_start_of_a_store_with_a_log_is_left(stored):
-    """Its log may hold what someone can still rescue."""
+def test_the_short_start_of_a_store_with_a_log_is_kept(stored):
+    """Its log may hold what someone can still rescue: both are set aside."""
     stored.write_bytes(stored.read_bytes()[:4096])
     stored.with_name(f"{stored.name}.wal").write_bytes(b"log")
 
-    refusal(stored)
+    open_store(stored).close()
+
+    (log,) = stored.parent.glob("store.duckdb.damaged-*.wal")
+    assert log.read_bytes() == b"log"
 
 
 def test_an_empty_file_that_someone_is_about_to_write_is_left(tmp_path):
@@ -144,25 +151,126 @@ def test_an_empty_file_that_someone_is_about_to_write_is_left(tmp_path):
         holder.terminate()
 
 
-@pytest.mark.parametrize(
-    "at", [9, 4096 + 9, 8192 + 9, 12288 + 99], ids=["magic", "header", "header 2", "data"]
-)
-def test_a_damaged_file_is_refused(stored, at):
-    """A flipped byte is found by DuckDB's checksums, and told."""
-    content = bytearray(stored.read_bytes())
+DAMAGED_AT = {"header": 4096 + 9, "header 2": 8192 + 9, "data": 12288 + 99}
+
+
+def flip(path, at):
+    content = bytearray(path.read_bytes())
     content[at] ^= 0xFF
-    stored.write_bytes(content)
-
-    assert "damaged" in refusal(stored).what
+    path.write_bytes(content)
 
 
-def test_a_truncated_file_is_refused(stored):
-    """Half a file is a damaged file."""
-    content = stored.read_bytes()
-    stored.write_bytes(content[: len(content) // 2])
+def cut_in_half(path):
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
 
-    with pytest.raises(StoreUnusable, match="damaged"):
+
+def test_a_file_without_the_marks_of_a_database_is_not_moved(stored):
+    """It may be anyone's."""
+    flip(stored, 9)
+
+    assert "not a DuckDB file" in refusal(stored).what
+
+
+@pytest.mark.parametrize("at", DAMAGED_AT.values(), ids=DAMAGED_AT)
+def test_a_damaged_file_is_set_aside_and_a_new_one_begun(stored, at, caplog):
+    """It is kept as it was found, and named; feeds are asked for everything they still hold."""
+    flip(stored, at)
+    found = stored.read_bytes()
+
+    with open_store(stored) as store:
+        assert store.position("node-1") is None
+        store.append(Ledger().batches(60))
+
+    (aside,) = stored.parent.glob("store.duckdb.damaged-*")
+    assert aside.read_bytes() == found
+    assert str(aside) in caplog.text
+
+
+def test_what_is_set_aside_takes_no_ones_place(stored):
+    """Two damages within a second are two files."""
+    for _ in range(2):
+        flip(stored, DAMAGED_AT["data"])
+        open_store(stored).close()
+
+    assert len(list(stored.parent.glob("store.duckdb.damaged-*"))) == 2
+
+
+@pytest.mark.parametrize("damage", [lambda path: flip(path, 12288 + 99), cut_in_half], ids=["flipped", "cut"])
+def test_a_reader_changes_nothing_of_a_damaged_file(stored, damage):
+    """Only its owner sets it aside."""
+    damage(stored)
+    before = stored.read_bytes()
+
+    with pytest.raises(StoreUnusable, match="damaged") as told:
         DuckDbReader.open(stored).row_counts()
+    assert "sets it aside" in told.value.fix
+    assert stored.read_bytes() == before
+
+
+@pytest.fixture
+def logged(stored):
+    """The same store with a hundred more batches that are only in its log."""
+    program = (
+        "import os, sys\nfrom tests.ledgers import START, Ledger\nfrom tierscope.storage.store import Store\n"
+        "store = Store.open(sys.argv[1], clock=lambda: START)\n"
+        "for one in Ledger().batches(160)[60:]: store.append(one)\n"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(stored)], check=True)
+    return stored
+
+
+def test_a_log_with_a_damaged_entry_is_kept_and_cut_before_it(logged):
+    """What was logged before the damage is there; what came after is asked for again."""
+    log = logged.with_name("store.duckdb.wal")
+    flip(log, log.stat().st_size * 3 // 4)
+    found = log.read_bytes()
+
+    with open_store(logged) as store:
+        position = store.position("node-1").sequence
+        assert 59 < position < 159
+        assert (
+            store.reader().totals("prod", "chat", ALL_TIME)
+            == store.reader().window("prod", "chat", ALL_TIME).totals()
+        )
+
+    (aside,) = logged.parent.glob("store.duckdb.wal.damaged-*")
+    assert aside.read_bytes() == found
+
+
+def test_a_log_that_ends_in_zeros_loses_its_end(logged):
+    """As a file system leaves it when the power goes: the length is there, the contents are not."""
+    log = logged.with_name("store.duckdb.wal")
+    content = log.read_bytes()
+    written = len(content) * 3 // 4
+    log.write_bytes(content[:written] + bytes(len(content) - written))
+
+    with open_store(logged) as store:
+        assert 59 < store.position("node-1").sequence < 159
+
+
+def test_damage_that_an_append_meets_sets_the_file_aside(stored):
+    """The append fails; the same batch goes into a new file, which tells what it misses."""
+    with open_store(stored) as store:
+        damage = StoreDamaged("the store is damaged: a block", where=str(stored), fix="none")
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr("tierscope.storage.store.write", raising(damage))
+            with pytest.raises(StoreUnusable, match="a block"):
+                store.append(batch(60))
+
+        store.append(batch(60))
+
+        (feed,) = store.reader().coverage(ALL_TIME)
+        assert (feed.received, feed.missing) == (1, 60)
+    assert len(list(stored.parent.glob("store.duckdb.damaged-*"))) == 1
+
+
+def raising(error):
+    def fail(*_):
+        raise error
+
+    return fail
 
 
 def test_somebody_elses_database_is_refused(tmp_path):

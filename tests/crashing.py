@@ -1,0 +1,131 @@
+"""Ways a store's owner can end in the middle of its work, each at a seeded point."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import resource
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from tests.ledgers import START, Ledger
+from tierscope.domain.batch import FeedBatch
+from tierscope.domain.errors import StoreUnusable
+from tierscope.domain.window import TimeSpan
+from tierscope.storage.store import Store
+
+ALL_TIME = TimeSpan(0.0, 1e11)
+BATCHES = 60
+
+KINDS = ("kill", "kill in checkpoint", "disk full", "log cut", "log zeroed", "log flipped", "file damaged")
+"""How an owner ends: killed, without room, or its log or file not as it was written."""
+
+
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__])
+"""Owners are forked from a process that has imported everything and opened nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """One owner that ended: what it had acknowledged, and what of it may be gone."""
+
+    kind: str
+    acknowledged: int
+    """The last sequence it acknowledged; -1 before the first."""
+
+
+def write_and_crash(path: Path, kind: str, seed: int) -> Crash:
+    """Let another process own the store and end it as `kind` says, at a point that the seed chooses."""
+    rng = random.Random(seed)
+    acknowledged = _write(path, kind, seed, rng)
+    log = path.with_name(f"{path.name}.wal")
+    if kind == "file damaged":
+        _change(path, rng)
+    elif kind.startswith("log") and log.exists() and log.stat().st_size > 100:
+        _harm(log, kind, rng)
+    return Crash(kind, acknowledged)
+
+
+def _write(path: Path, kind: str, seed: int, rng: random.Random) -> int:
+    """Run the owner and kill it after some acknowledgements and a little time; return the last one."""
+    heard, said = FORKS.Pipe(duplex=False)
+    owner = FORKS.Process(target=_own, args=(path, kind, seed, said))
+    owner.start()
+    said.close()
+    wanted, last = rng.randrange(1, BATCHES), -1
+    try:
+        for _ in range(wanted):
+            last = heard.recv()
+        owner.join(rng.random() * 0.02)
+        owner.kill()
+        while True:
+            last = heard.recv()
+    except EOFError:
+        owner.join()
+    return last
+
+
+def _change(path: Path, rng: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    for _ in range(3):
+        content[rng.randrange(4096, len(content))] ^= 0xFF
+    path.write_bytes(content)
+
+
+def _harm(log: Path, kind: str, rng: random.Random) -> None:
+    content = log.read_bytes()
+    at = rng.randrange(len(content))
+    if kind == "log cut":
+        os.truncate(log, at)
+    elif kind == "log zeroed":
+        log.write_bytes(content[:at] + bytes(len(content) - at))
+    else:
+        log.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+
+
+def batches(seed: int) -> list[FeedBatch]:
+    """What the exporter publishes."""
+    return Ledger(seed).batches(BATCHES)
+
+
+def contents(store: Store) -> dict[str, object]:
+    """Everything in the store but how chains are cut into deltas, which restarts may change."""
+    found: dict[str, object] = {"coverage": store.reader().coverage(ALL_TIME)}
+    with store._database.reading() as cursor:
+        for table, columns in {
+            "requests": "* EXCLUDE (parent_id, common_blocks, new_hashes)",
+            "block_accesses": "*",
+            "block_events": "*",
+            "tier_samples": "*",
+            "tier_activity": "*",
+            "engine_tokens": "*",
+            "feed_positions": "*",
+        }.items():
+            found[table] = cursor.execute(f"SELECT {columns} FROM {table} ORDER BY ALL").fetchall()
+    return found
+
+
+def _own(path: Path, kind: str, seed: int, acknowledge: Connection) -> None:
+    """Append in parts of random size and acknowledge each, checkpointing now and then; never close."""
+    rng = random.Random(seed)
+    store = Store.open(path, clock=lambda: START)
+    if kind == "disk full":
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        room = store.size_bytes() + rng.randrange(200_000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        todo = batches(seed)
+        while todo:
+            size = rng.randrange(1, 4)
+            part, todo = todo[:size], todo[size:]
+            store.append(part)
+            acknowledge.send(part[-1].position.sequence)
+            if kind == "kill in checkpoint" or rng.random() < 0.1:
+                store.checkpoint()
+    except StoreUnusable:  # no room
+        pass
+    finally:
+        os._exit(1)
