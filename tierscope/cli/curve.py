@@ -6,12 +6,11 @@ import math
 import time
 from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tierscope.cli.options import Json
+from tierscope.cli.options import BlockTokens, Json, SkipBad, SpreadHours, SpreadSeed, TraceFile
 from tierscope.cli.spread import spread
 from tierscope.domain.units import GIB, format_seconds
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from tierscope.analytics.curve import HitRatioCurve
     from tierscope.domain.trace import Trace
 
-BLOCK_TOKENS_HELP = "Tokens a block; else 512 for JSONL, and for Parquet the power of two that fits the rows."
 SIZES = 20
 """How many capacities are shown where none are asked for."""
 
@@ -41,7 +39,7 @@ class Weight(StrEnum):
 
 
 def curve(
-    trace: Annotated[Path, typer.Argument(help="Mooncake JSONL (also .gz) or Parquet.")],
+    trace: TraceFile,
     capacities: Annotated[
         str | None, typer.Option("--capacities", help="Sizes to print, e.g. 1000,2000; else 20 of them.")
     ] = None,
@@ -53,13 +51,10 @@ def curve(
     warm: Annotated[
         float, typer.Option("--warm", help="Share of the requests, 0 to 1, that only warm the tier.")
     ] = 0.0,
-    spread_hours: Annotated[
-        float | None,
-        typer.Option("--spread-sessions", min=0, help="Start the trace's sessions within so many hours."),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of --spread-sessions.")] = 1,
-    block_tokens: Annotated[int | None, typer.Option("--block-tokens", min=1, help=BLOCK_TOKENS_HELP)] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out and count them.")] = False,
+    spread_hours: SpreadHours = None,
+    seed: SpreadSeed = 1,
+    block_tokens: BlockTokens = None,
+    skip_bad: SkipBad = False,
     as_json: Json = False,
 ) -> None:
     """Print the exact hit ratio of an LRU tier at every size, computed in one pass over a trace."""

@@ -1,0 +1,206 @@
+"""The engine model: times worked out by hand, and tokens as without time where nothing overlaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.tierscope.sim.test_fleet import BLOCK, trace_of
+from tierscope.domain.deployment import RoutingPolicy
+from tierscope.sim.fleet import TierSizes, as_lmcache, workload_of
+from tierscope.sim.jobs import StepTimes
+from tierscope.sim.knee import knee_speed, requests_per_second
+from tierscope.sim.paths import block_paths
+from tierscope.sim.serving import Fleet, faster, serve
+from tierscope.traces.open import read_trace
+
+TIMES = StepTimes(
+    step_seconds=0.01,
+    prefill_seconds_per_token=0.001,
+    attention_seconds_per_pair=0.0,
+    context_seconds_per_token=0.0,
+    api_seconds=0.5,
+    l1_fixed_seconds=0.25,
+    l1_seconds_per_token=0.0001,
+    l2_fixed_seconds=0.75,
+    l2_seconds_per_token=0.0002,
+    step_tokens=2048,
+)
+AMPLE = TierSizes(l0_blocks=10_000, l1_chunks=10_000, l2_chunks=10_000)
+NO_TIERS = TierSizes(l0_blocks=10_000, l1_chunks=0, l2_chunks=0)
+
+
+def fleet(replicas=1, sizes=AMPLE, policy=RoutingPolicy.ROUNDROBIN, times=TIMES, **more) -> Fleet:
+    return Fleet(replicas=replicas, sizes=sizes, policy=policy, chunk_tokens=BLOCK, times=times, **more)
+
+
+def unrelated(count, blocks=4):
+    return [[blocks * i + k for k in range(blocks)] for i in range(count)]
+
+
+def at(trace, *seconds):
+    return replace(trace, at_ms=(np.array(seconds) * 1000).astype(np.int64))
+
+
+def test_a_lone_prompt_takes_a_step_its_tokens_and_the_way_there():
+    """67 tokens: 0.01 + 0.067, and 0.5 for the API."""
+    served = serve(trace_of(unrelated(1)), fleet())
+
+    assert served.ttft_seconds == pytest.approx([0.577])
+    assert served.queue_seconds.tolist() == [0]
+
+
+def test_a_prompt_longer_than_a_step_takes_several():
+    """67 tokens in steps of 30: three steps."""
+    served = serve(trace_of(unrelated(1)), fleet(times=TIMES._replace(step_tokens=30)))
+
+    assert served.ttft_seconds == pytest.approx([0.597])
+
+
+def test_attention_costs_a_pair_of_tokens_each():
+    """67 tokens have 67 x 67 / 2 pairs, in one step or in three."""
+    pairs = TIMES._replace(attention_seconds_per_pair=1e-4)
+    one, three = (
+        serve(trace_of(unrelated(1)), fleet(times=pairs._replace(step_tokens=size))).ttft_seconds[0]
+        for size in (2048, 30)
+    )
+
+    assert one == pytest.approx(0.577 + 67 * 67 / 2 * 1e-4)
+    assert three == pytest.approx(one + 0.02)
+
+
+def test_the_second_of_two_shares_a_step_or_waits_for_the_next():
+    """Both in one step where it has room for both; else the second begins when the first has ended."""
+    trace = at(trace_of(unrelated(2), output=1), 0, 0)
+    together = serve(trace, fleet())
+    apart = serve(trace, fleet(times=TIMES._replace(step_tokens=67)))
+
+    assert together.ttft_seconds == pytest.approx([0.644, 0.644])
+    assert apart.ttft_seconds == pytest.approx([0.577, 0.654])
+    assert apart.queue_seconds == pytest.approx([0, 0.077])
+
+
+def test_a_hit_in_l0_is_not_computed_again():
+    """Four blocks of 16 hit; three tokens are left."""
+    served = serve(trace_of([[0, 1, 2, 3]] * 2), fleet())
+
+    assert served.ttft_seconds == pytest.approx([0.577, 0.513])
+    assert served.split.l0.tolist() == [0, 64]
+
+
+def test_loads_from_l1_and_l2_take_their_time():
+    """The other replica loads from the pool; a replica that lost its L0 loads from its own L1."""
+    pool = serve(trace_of([[0, 1, 2, 3]] * 2), fleet(replicas=2))
+    tiny = TierSizes(l0_blocks=6, l1_chunks=100, l2_chunks=0)
+    host = serve(trace_of([[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3]]), fleet(sizes=tiny))
+
+    assert pool.split.l2.tolist() == [0, 64]
+    assert pool.ttft_seconds[1] == pytest.approx(0.513 + 0.75 + 64 * 0.0002)
+    assert host.split.l0[2] + host.split.l1[2] == 64
+    assert host.ttft_seconds[2] == pytest.approx(0.513 + 0.25 + float(host.split.l1[2]) * 0.0001)
+
+
+def test_context_of_running_answers_slows_the_next_prompt():
+    """A request with 67 tokens and its first answer token runs when the second comes."""
+    slow = TIMES._replace(context_seconds_per_token=0.001)
+    trace = at(trace_of(unrelated(2), output=1000), 0, 0.05)
+    served = serve(trace, fleet(times=slow))
+
+    assert served.ttft_seconds[1] == pytest.approx(0.077 - 0.05 + 0.01 + 0.067 + 0.068 + 0.5)
+
+
+def test_steps_taken_at_once_take_as_long_as_steps_taken_one_by_one():
+    """Requests of another replica interrupt decoding at other moments, and change no time here."""
+    slow = TIMES._replace(context_seconds_per_token=1e-5)
+    trace = trace_of(unrelated(40), output=300)
+    ours = np.arange(40) % 2 == 0
+    ttft = []
+    for offset in (1, 137, 499):
+        at_ms = np.where(ours, np.arange(40) * 250, np.arange(40) * 250 - 250 + offset // 2)
+        ttft.append(serve(replace(trace, at_ms=at_ms), fleet(replicas=2, times=slow)).ttft_seconds[ours])
+
+    assert ttft[1] == pytest.approx(ttft[0])
+    assert ttft[2] == pytest.approx(ttft[0])
+
+
+def test_without_memory_for_an_answer_the_youngest_waits_again():
+    """Two answers that grow into ten blocks: the older one is not held up, both are answered."""
+    small = TierSizes(l0_blocks=10, l1_chunks=0, l2_chunks=0)
+    trace = at(trace_of(unrelated(2), output=60), 0, 0)
+    served = serve(trace, fleet(sizes=small))
+
+    assert served.refused == 0
+    assert not np.isnan(served.ttft_seconds).any()
+
+
+def test_what_no_engine_can_hold_is_refused():
+    """Five blocks of prompt in a memory of four: computed nowhere, and said so."""
+    small = TierSizes(l0_blocks=4, l1_chunks=0, l2_chunks=0)
+    served = serve(trace_of(unrelated(2)), fleet(sizes=small))
+
+    assert served.refused == 2
+    assert np.isnan(served.ttft_seconds).all()
+    assert served.split.computed.tolist() == [67, 67]
+
+
+@pytest.mark.parametrize("sizes", [(60, 300, 600), (60, 40, 200), (40, 0, 0)])
+def test_far_apart_requests_get_what_they_get_without_time(fixtures, sizes):
+    """An hour between two requests of whole blocks: each tier gives what it gives one after the other."""
+    paths = block_paths(read_trace(fixtures / "traces" / "conversations.jsonl"))
+    lists = [part.tolist() for part in np.split(paths.ids, paths.offsets[1:-1]) if len(part)]
+    trace = trace_of(lists, tail=0, output=1)
+    apart = replace(trace, at_ms=np.arange(trace.requests, dtype=np.int64) * 3_600_000)
+    l0, l1, l2 = sizes
+    model = replace(
+        fleet(replicas=3, sizes=TierSizes(l0_blocks=l0, l1_chunks=l1, l2_chunks=l2)), answers=False
+    )
+
+    served = serve(apart, model)
+
+    workload = workload_of(apart, served.replica, 3, chunk_tokens=BLOCK)
+    for ours, plain in zip(served.split, as_lmcache(workload, l0, model.rules), strict=True):
+        assert np.array_equal(ours, plain)
+
+
+@pytest.mark.parametrize(
+    "policy", [policy for policy in RoutingPolicy if policy is not RoutingPolicy.UNKNOWN]
+)
+def test_every_router_serves_everything_the_same_way_twice(fixtures, policy):
+    """Tokens add up, each request has a replica and a time, and the same seed gives the same to the bit."""
+    trace = faster(read_trace(fixtures / "traces" / "conversations.jsonl"), 20)
+    sizes = TierSizes(l0_blocks=60, l1_chunks=300, l2_chunks=600)
+
+    one, two = (serve(trace, Fleet(replicas=3, sizes=sizes, policy=policy)) for _ in range(2))
+
+    assert np.array_equal(sum(one.split), trace.input_tokens)
+    assert set(one.replica.tolist()) <= {0, 1, 2}
+    assert np.all(one.ttft_seconds > 0)
+    assert np.array_equal(one.ttft_seconds, two.ttft_seconds)
+
+
+def test_kvaware_reads_no_chats(fixtures):
+    """With completions it follows what L1 holds; chats go to the least asked, in turn."""
+    trace = read_trace(fixtures / "traces" / "conversations.jsonl")
+    chats = serve(trace, fleet(replicas=3, policy=RoutingPolicy.KVAWARE, chat=True))
+    completions = serve(trace, fleet(replicas=3, policy=RoutingPolicy.KVAWARE))
+
+    assert np.ptp(np.bincount(chats.replica)) < np.ptp(np.bincount(completions.replica))
+
+
+def test_the_knee_is_where_waiting_doubles_the_ttft():
+    """Prompts of a third of a second, one a second: the engine bears some times that, and no more."""
+    trace = trace_of(unrelated(200, blocks=20), output=50)
+    model = fleet(sizes=NO_TIERS, times=TIMES._replace(api_seconds=0.0))
+
+    speed = knee_speed(trace, model)
+
+    assert speed is not None
+    assert 1.5 < speed < 4
+    assert requests_per_second(trace) == pytest.approx(200 / 199)
+
+
+def test_a_load_that_never_queues_has_no_knee():
+    """Within sixteen times the recorded speed the mean does not double."""
+    assert knee_speed(trace_of(unrelated(20)), fleet()) is None

@@ -1,0 +1,75 @@
+"""The inference gateway: scorers added up by weight, the highest sum wins, ties at random.
+
+It scores what waits (the fewest 1, the most 0, all equal 1), the share of KV memory that is free, and how
+much of the prompt it remembers to have sent to a replica. That memory is an LRU a replica, of its own
+making: it is not told what the engine evicted, nor what L1 and L2 still have. All is learned when a request
+is routed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
+from tierscope.sim.memory import NAMELESS, PINNED, Memory, leading, pin, unpin
+
+INDEX_TOKENS = 131_072
+"""What of a prompt is remembered, from its start."""
+
+
+class Weights(NamedTuple):
+    """What each score is worth; the defaults of the chart."""
+
+    queue: float = 2.0
+    kv_cache: float = 2.0
+    prefix: float = 3.0
+
+
+@njit(cache=True)
+def pick(
+    weights: Weights, waiting: Int64Array, memory: Memory, index: Memory, path: Int32Array, draw: float
+) -> int:
+    """The replica for a prompt's blocks. `waiting` (replicas,) requests; `draw` is a number from 0 to 1."""
+    replicas = len(waiting)
+    scores = np.zeros(replicas)
+    for replica in range(replicas):
+        counts = memory.counts[replica]
+        busy = (counts[PINNED] + counts[NAMELESS]) / max(memory.capacity_blocks, 1)
+        scores[replica] = weights.queue * _fewest(waiting, replica) + weights.kv_cache * (1 - busy)
+        if len(path):
+            known = leading(index, replica, path, len(path))
+            scores[replica] += weights.prefix * known / len(path)
+    return _highest(scores, draw)
+
+
+@njit(cache=True)
+def learn(index: Memory, replica: int, path: Int32Array) -> None:
+    """Remember that a replica was sent these blocks."""
+    kept = path[: index.capacity_blocks]
+    if pin(index, replica, kept, 0):
+        unpin(index, replica, kept, len(kept), 0)
+
+
+@njit(cache=True)
+def _fewest(waiting: Int64Array, replica: int) -> float:
+    most, fewest = waiting.max(), waiting.min()
+    return 1.0 if most == fewest else (most - waiting[replica]) / (most - fewest)
+
+
+@njit(cache=True)
+def _highest(scores: FloatArray, draw: float) -> int:
+    """One of the replicas with the highest score, each as likely."""
+    best = scores.max()
+    ties = 0
+    for score in scores:
+        ties += score == best
+    skip = int(draw * ties)
+    for replica in range(len(scores)):
+        if scores[replica] == best:
+            if skip == 0:
+                return replica
+            skip -= 1
+    return 0

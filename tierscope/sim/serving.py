@@ -1,0 +1,148 @@
+"""Serve a trace by a fleet of engine models: tokens by tier, times to first token, who served how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tierscope.domain.deployment import RoutingPolicy
+from tierscope.domain.split import Split, split_tokens
+from tierscope.domain.trace import FloatArray, Int32Array, Trace
+from tierscope.sim import routers
+from tierscope.sim.fleet import TierSizes
+from tierscope.sim.jobs import Records, StepTimes, World, new_engines, new_jobs
+from tierscope.sim.lmcache import Rules, empty_shelves
+from tierscope.sim.memory import empty_memory
+from tierscope.sim.paths import Paths, block_paths, blocks_a_chunk, chunk_paths, with_answers
+from tierscope.sim.routers.arrivals import arrivals_of
+from tierscope.sim.routers.gateway import INDEX_TOKENS, Weights
+from tierscope.sim.routers.least_asked import nothing_asked
+from tierscope.sim.routers.session import owners
+from tierscope.sim.routing import GATEWAY, KVAWARE, PLACED, Router, run
+
+CHART_WEIGHTS = Weights()
+NEAR_A_7B_MODEL = StepTimes()
+GATEWAY_INDEX_TOKENS = 31_250 * 64
+"""What the gateway remembers of each replica, by its defaults: 31,250 blocks of 64 tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Replicas, the sizes and rules of their tiers, the router before them, and how long a step takes."""
+
+    replicas: int
+    sizes: TierSizes
+    policy: RoutingPolicy
+    chunk_tokens: int = 256
+    keeps_loads: bool = True
+    l2_ttl_seconds: float | None = None
+    answers: bool = True
+    """Whether L0 keeps the blocks that answers fill."""
+    routers: int = 1
+    chat: bool = False
+    """Requests are chats: `kvaware` reads no prompt in them."""
+    weights: Weights = CHART_WEIGHTS
+    times: StepTimes = NEAR_A_7B_MODEL
+    seed: int = 1
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of L1 and L2."""
+        rules = Rules(self.sizes.l1_chunks, self.sizes.l2_chunks, keeps_loads=self.keeps_loads)
+        if self.l2_ttl_seconds is None:
+            return rules
+        return rules._replace(l2_ttl_ms=int(self.l2_ttl_seconds * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What came of n requests: tokens by tier, seconds, and the replica; (n,) each.
+
+    A request that no engine could hold has the replica -1, no times (NaN), and counts as computed.
+    `queue_seconds` end at admission.
+    """
+
+    split: Split
+    replica: Int32Array
+    queue_seconds: FloatArray
+    ttft_seconds: FloatArray
+
+    @property
+    def refused(self) -> int:
+        """Requests too long for any engine."""
+        return int(np.count_nonzero(self.replica < 0))
+
+
+def serve(trace: Trace, fleet: Fleet) -> Served:
+    """Serve a trace at its own times; the same trace, fleet and seed give the same, to the bit."""
+    blocks = block_paths(trace)
+    per_chunk = blocks_a_chunk(fleet.chunk_tokens, trace.block_tokens)
+    chunks = chunk_paths(blocks, per_chunk)
+    n = trace.requests
+    world = World(
+        times=fleet.times,
+        block_tokens=trace.block_tokens,
+        chunk_tokens=per_chunk * trace.block_tokens,
+        jobs=_jobs(trace, fleet, blocks),
+        engines=new_engines(fleet.replicas),
+        queues=np.zeros((fleet.replicas, n + 1), np.int32),
+        running=np.zeros((fleet.replicas, fleet.times.most_running), np.int32),
+        paths=with_answers(blocks, trace) if fleet.answers else blocks,
+        chunks=chunks,
+        memory=empty_memory(fleet.replicas, blocks.n_ids, fleet.sizes.l0_blocks),
+        shelves=empty_shelves(fleet.replicas, chunks.n_ids),
+        rules=fleet.rules,
+    )
+    run(world, _router(trace, fleet, blocks.n_ids))
+    return _served(world)
+
+
+def faster(trace: Trace, times: float) -> Trace:
+    """The same requests, coming so many times as fast."""
+    return replace(trace, at_ms=(trace.at_ms / times).astype(np.int64))
+
+
+def _jobs(trace: Trace, fleet: Fleet, blocks: Paths) -> Records:
+    rng = np.random.default_rng(fleet.seed)
+    jobs = new_jobs(trace.requests)
+    jobs.at_seconds = trace.at_ms / 1000
+    jobs.prompt = trace.input_tokens
+    jobs.output = np.maximum(trace.output_tokens, 1)
+    jobs.named = blocks.lengths
+    jobs.fallback = owners(trace.session, fleet.replicas)
+    jobs.draw = rng.random(trace.requests)
+    if fleet.policy in routers.PLACING:
+        jobs.placement = routers.place(
+            fleet.policy, arrivals_of(trace), fleet.replicas, rng, routers=fleet.routers
+        )
+    return jobs
+
+
+def _router(trace: Trace, fleet: Fleet, n_ids: int) -> Router:
+    kinds = {RoutingPolicy.KVAWARE: PLACED if fleet.chat else KVAWARE, RoutingPolicy.GATEWAY: GATEWAY}
+    is_gateway = fleet.policy is RoutingPolicy.GATEWAY
+    return Router(
+        kind=kinds.get(fleet.policy, PLACED),
+        weights=fleet.weights,
+        remembered=empty_memory(
+            fleet.replicas if is_gateway else 1,
+            n_ids if is_gateway else 0,
+            GATEWAY_INDEX_TOKENS // trace.block_tokens,
+        ),
+        remembered_blocks=INDEX_TOKENS // trace.block_tokens,
+        asked=nothing_asked(fleet.replicas, trace.requests),
+    )
+
+
+def _served(world: World) -> Served:
+    jobs = world.jobs
+    l0 = jobs.l0.astype(np.int64) * world.block_tokens
+    l1, hit = (part.astype(np.int64) * world.chunk_tokens for part in (jobs.l1, jobs.hit))
+    queue = np.where(jobs.admitted_seconds < 0, np.nan, jobs.admitted_seconds - jobs.at_seconds)
+    return Served(
+        split_tokens(np.array(jobs.prompt), l0, l1, hit),
+        np.array(jobs.replica),
+        queue,
+        np.array(jobs.ttft_seconds),
+    )
