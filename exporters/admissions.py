@@ -315,6 +315,8 @@ class Admissions:
             outcome.oddities.append(Oddity("admission that does not add up", error))
             return
         outcome.records.append(record)
+        if self._facts.lookups is not None:
+            self._facts.lookups.joined(record)
 
     def _block_tokens(self, admission: _Admission) -> int:
         return self._facts.block_tokens or _guess_block_tokens(admission)

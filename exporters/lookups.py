@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tierscope.domain.requests import CacheLookup, TierLoad
+from exporters.lmcache.chunk_names import ChunkNames
+from tierscope.domain.requests import CacheLookup, RequestRecord, TierLoad
 
 MOST_REQUESTS = 100_000
 """Requests whose lookups are kept; of a request that never loads nobody asks for them."""
@@ -29,10 +30,13 @@ class Lookups:
     """The lookups of one server by request and number, the oldest requests forgotten first.
 
     Not thread-safe: the thread that reads the streams has it to itself. `changes` grows with everything
-    that may settle an admission which waits.
+    that may settle an admission which waits. `names` are shared by the servers of a node; `chunk_tokens` is the
+    size of a chunk, 0 until the server tells it.
     """
 
-    def __init__(self, *, most_requests: int = MOST_REQUESTS) -> None:
+    def __init__(self, names: ChunkNames | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
+        self.names = names or ChunkNames()
+        self.chunk_tokens = 0
         self._most_requests = most_requests
         self._asked: dict[str, _Asked] = {}
         self._told_until_unix_seconds = float("-inf")
@@ -63,6 +67,16 @@ class Lookups:
             del self._asked[request_id]
         began = lookup.started_unix_seconds or float("-inf")
         return replace(lookup, loads=tuple(load for load in loads if load.ended_unix_seconds >= began))
+
+    def joined(self, record: RequestRecord) -> None:
+        """A record has its lookup: note what engine and server call the same first tokens."""
+        lookup, size = record.lookup, self.chunk_tokens
+        if lookup is None or lookup.first_chunk_hash is None or size % record.block_tokens:
+            return
+        blocks = size // record.block_tokens
+        if 0 < blocks <= len(record.block_hashes):
+            prefix = record.block_hashes[blocks - 1]
+            self.names.told(lookup.server, prefix, lookup.first_chunk_hash)
 
     def cannot_come(self, admitted_unix_seconds: float) -> bool:
         """Whether the lookup of such an admission would have been told by now."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from exporters.health import Health, Units
-from exporters.oddities import Oddity
+from exporters.oddities import Finding, Oddity
 from exporters.pages import Desk, fault
 from tierscope.domain.errors import BadInput, SourceUnreadable
 from tierscope.domain.events import LedgerEntry
@@ -51,6 +51,10 @@ class StreamMeaning(Protocol):
         """Tell what waited for another stream; asked several times a second, whether or not anything came."""
 
     @property
+    def findings(self) -> Sequence[Finding]:
+        """What is wrong with the publisher as of what it said last."""
+
+    @property
     def stale(self) -> bool:
         """Whether state derived from the stream is unknown."""
 
@@ -82,6 +86,7 @@ class Stream:
         oddities += settled.oddities
         if items or entries or oddities:
             self.health.mark_stale(self.meaning.stale)
+            desk.oddities.hold(self.health.source, self.meaning.findings)
             desk.post(self.health.source, entries, oddities)
         return entries
 

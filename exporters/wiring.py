@@ -12,8 +12,10 @@ from exporters.engines import Engines
 from exporters.exposition import Exposition
 from exporters.health import Health
 from exporters.lmcache.in_process_source import InProcessSource
+from exporters.lmcache.chunk_names import ChunkNames
 from exporters.lmcache.page_source import LmcacheSource
 from exporters.lmcache.record_stream import RecordStream
+from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
 from exporters.mount.page_source import MountSource
 from exporters.pages import PageSource
@@ -114,6 +116,7 @@ class StreamOpener:
         self._hash_secret = hash_secret
         self._health_of = health_of
         self._context = context
+        self._names = ChunkNames()
 
     def open_all(self, settings: ExporterSettings) -> Iterator[Stream]:
         """Yield every stream that the settings name; cache servers' first, whose lookups admissions want."""
@@ -126,13 +129,18 @@ class StreamOpener:
         if server.records_endpoint is None:
             return
         source = SourceId(SourceKind.LMCACHE_RECORDS, server.name)
-        lookups = Lookups()
+        lookups = Lookups(self._names)
         for engine in settings.engines:
             if engine.lmcache == server.name:
                 self._engines.facts(engine_id(engine)).lookups = lookups
         scanned = server.pool_is_scanned or server.pool in {mount.pool for mount in settings.mounts}
         meaning = RecordStream(
-            server.name, server.pool or server.name, lookups, where=str(source), pool_is_scanned=scanned
+            server.name,
+            server.pool or server.name,
+            lookups,
+            where=str(source),
+            judge=ServerJudge(str(source), server.prefill_tokens_per_second),
+            pool_is_scanned=scanned,
         )
         yield self._stream(source, meaning, server.records_endpoint, server.records_replay_endpoint)
 

@@ -68,6 +68,7 @@ cache_lookups = st.builds(
     l1_hit_tokens=counts,
     started_unix_seconds=maybe(times),
     loads=st.lists(tier_loads, max_size=3).map(tuple),
+    first_chunk_hash=maybe(hashes_u64),
 )
 
 

@@ -9,6 +9,7 @@ from exporters.engines import EngineFacts
 from exporters.exposition import SeriesCache, parse_exposition
 from exporters.fetch import Fetcher
 from exporters.lmcache.parse import ServerActivity, ServerStatus, parse_counters, parse_status
+from exporters.lmcache.suspicion import split_untold
 from exporters.oddities import Oddity
 from exporters.pages import PageReading
 from tierscope.domain.errors import SourceUnreadable
@@ -66,6 +67,8 @@ class LmcacheSource:
         incarnation = None if status is None else status.incarnation
         activities, reading.restarted = self._activity.advance(counters, incarnation, at_unix_seconds)
         if not self.records_are_read:
+            if self.engines:
+                reading.findings.append(split_untold(self.name, base))
             reading.entries += map(self._without_scanned, activities)
         if status is not None:
             reading.entries.append(status.sample(self.name, at_unix_seconds))

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from exporters.lmcache import records as wire
+from exporters.lmcache.pool_contents import PoolContents
+from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
+from exporters.oddities import Finding
 from exporters.streams import StreamReading
+from exporters.vllm.hook_chains import ChainMemory
 from tierscope.domain.events import (
     BlockAction,
     BlockEvent,
@@ -38,22 +41,29 @@ class RecordStream:
     """Turns one server's records into what its tiers did, and hands its lookups to those who wait for them.
 
     `server` holds L1, `pool` L2. Where the `pool_is_scanned`, what came into it and left it is told by the
-    scan. Read by one thread.
+    scan. `judge` is told what may be wrong with the server. Read by one thread.
     """
 
     server: str
     pool: str
     lookups: Lookups
     where: str
+    judge: ServerJudge
     pool_is_scanned: bool = False
     stale: bool = False
-    _chunk_tokens: int = 0
     _resident: Counter[int] | None = field(default_factory=Counter)
     """Copies of each chunk in L1; None where events were lost, or there are too many to follow."""
     _removed: tuple[wire.L2Removed, int, int] | None = None
     """A removal from L2 whose reason the next record tells, with its place in the stream."""
     _stats: wire.Stats | None = None
     _dropped_before: int | None = None
+    _chains: ChainMemory = field(default_factory=ChainMemory)
+    _written: PoolContents = field(default_factory=PoolContents)
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What is wrong with the server now."""
+        return [*self.judge.findings(), *self.lookups.names.findings(self.server)]
 
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one list of records; raises `BadInput`."""
@@ -83,6 +93,7 @@ class RecordStream:
             entries.append(self._event(Tier.L1, gone, at_unix_seconds, EvictionReason.RESTART))
         self._resident = Counter()
         self._removed = None
+        self._chains.forget()
         self._stats = self._dropped_before = None
         self.stale = False
         return StreamReading(entries)
@@ -92,28 +103,52 @@ class RecordStream:
         return StreamReading()
 
     def _entries(self, record: wire.Record, sequence: int, ordinal: int) -> Iterator[LedgerEntry]:
-        event = partial(self._event, sequence=sequence, ordinal=ordinal)
         match record:
             case wire.Hello():
-                self._chunk_tokens = record.chunk_size or self._chunk_tokens
+                self.lookups.chunk_tokens = record.chunk_size or self.lookups.chunk_tokens
                 if self._dropped_before is None:  # else it is said again, for readers that came late
                     self._dropped_before = 0
             case wire.Lookup():
                 self._look_up(record)
-            case wire.L1Stored() if record.chunks:
-                chunks = _numbers(record.chunks)
-                self._came(chunks)
-                yield event(Tier.L1, chunks, record.ts)
-            case wire.L1Evicted() if record.chunks:
-                chunks = _numbers(record.chunks)
-                self._left(chunks)
-                yield event(Tier.L1, chunks, record.ts, _REASONS.get(record.reason, EvictionReason.UNKNOWN))
-            case wire.L2Stored() if record.chunks and not self.pool_is_scanned:
-                yield event(Tier.L2, _numbers(record.chunks), record.ts)
-            case wire.L2Removed() if record.chunks and not self.pool_is_scanned:
-                self._removed = (record, sequence, ordinal)
+            case wire.L1Stored() | wire.L1Evicted():
+                yield from self._in_l1(record, sequence, ordinal)
+            case wire.L2Stored() | wire.L2Removed():
+                yield from self._in_l2(record, sequence, ordinal)
             case _:
                 yield from self._moved(record)
+
+    def _in_l1(
+        self, record: wire.L1Stored | wire.L1Evicted, sequence: int, ordinal: int
+    ) -> Iterator[BlockEvent]:
+        """Chunks came into L1 or left it; nothing where only further objects of known chunks did."""
+        chunks = _numbers(record.chunks)
+        reason = None
+        if isinstance(record, wire.L1Stored):
+            self._came(chunks)
+            self.judge.came(chunks, record.ts)
+            if record.source == "store":
+                self.judge.stored(record.keys, kept=True)
+        else:
+            reason = _REASONS.get(record.reason, EvictionReason.UNKNOWN)
+            self._left(chunks)
+            if reason is EvictionReason.CAPACITY:
+                self.judge.made_room(chunks, record.ts)
+        if chunks:
+            yield self._event(Tier.L1, chunks, record.ts, reason, sequence=sequence, ordinal=ordinal)
+
+    def _in_l2(
+        self, record: wire.L2Stored | wire.L2Removed, sequence: int, ordinal: int
+    ) -> Iterator[BlockEvent]:
+        """The server wrote chunks to L2 or deleted them there; a scan of the pool tells the same itself."""
+        chunks, owner = _numbers(record.chunks), (record.model, record.salt)
+        if isinstance(record, wire.L2Removed):
+            self._written.deleted(owner, chunks)
+            if chunks and not self.pool_is_scanned:
+                self._removed = (record, sequence, ordinal)
+            return
+        self._written.wrote(owner, chunks, record.ts)
+        if chunks and not self.pool_is_scanned:
+            yield self._event(Tier.L2, chunks, record.ts, sequence=sequence, ordinal=ordinal)
 
     def _moved(self, record: wire.Record) -> Iterator[TierTransfer]:
         """What a task moved, or what of one failed."""
@@ -140,10 +175,13 @@ class RecordStream:
                 size = record.bytes if record.written_bytes is None else record.written_bytes
                 yield self._task(TransferAction.STORE, record, record.stored_keys, record.failed_keys, size)
             case wire.StoreRefused():
+                self.judge.stored(record.keys, kept=False)
                 yield self._failed(Tier.L1, TransferAction.STORE, record)
             case wire.L1ReadFailed():
                 yield self._failed(Tier.L1, TransferAction.LOAD, record)
             case wire.L2Failed():
+                chunks = _numbers(record.chunks)
+                self._written.passed_over((record.model, record.salt), chunks, record.ts)
                 yield self._failed(Tier.L2, TransferAction.LOAD, record)
 
     def _loaded(self, record: wire.Load) -> TierTransfer:
@@ -155,6 +193,8 @@ class RecordStream:
         if record.rid is not None:
             load = TierLoad(Tier.L2, record.end, record.start, moved, size, record.l2_name)
             self.lookups.loaded(record.rid, load)
+        if moved and size and record.start is not None:
+            self.judge.loaded(record.end - record.start, size, moved)
         return self._task(TransferAction.LOAD, record, moved or 0, 0, size)
 
     def _task(
@@ -181,10 +221,30 @@ class RecordStream:
         )
 
     def _look_up(self, record: wire.Lookup) -> None:
+        chain = self._chains.resolve(record.hashes) or ()
+        self._look_for_lost(record, chain)
         if record.l1_hit_tokens is None:
             return  # a release that does not tell the tiers apart
-        lookup = CacheLookup(self.server, record.end, record.hit_tokens, record.l1_hit_tokens, record.start)
+        lookup = CacheLookup(
+            self.server,
+            record.end,
+            record.hit_tokens,
+            record.l1_hit_tokens,
+            record.start,
+            first_chunk_hash=chain[0] if chain else None,
+        )
         self.lookups.answered(record.rid, record.k, lookup)
+
+    def _look_for_lost(self, record: wire.Lookup, chain: Sequence[int]) -> None:
+        """See whether the first chunk that was not found is one that this server wrote to L2."""
+        if record.l2_hit_tokens:
+            self.judge.hit(record.l2_hit_tokens, record.l2_hit_keys)
+            self.judge.looked_for(found=True)
+        end = record.hit_tokens // self.lookups.chunk_tokens if self.lookups.chunk_tokens else len(chain)
+        if end < len(chain) and record.start is not None:
+            owner = (record.model, record.salt)
+            if self._written.missed(owner, chain[end], record.start):
+                self.judge.looked_for(found=False)
 
     def _activities(self, lookups: Sequence[wire.Lookup]) -> Iterator[TierActivity]:
         """What was asked of both tiers; L2 is asked for what L1 did not have."""
@@ -261,7 +321,7 @@ class RecordStream:
             action=BlockAction.STORED if reason is None else BlockAction.EVICTED,
             block_hashes=chunks,
             at_unix_seconds=at_unix_seconds,
-            block_tokens=self._chunk_tokens,
+            block_tokens=self.lookups.chunk_tokens,
             reason=reason,
             sequence=sequence,
             ordinal=ordinal,

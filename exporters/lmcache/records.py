@@ -43,7 +43,7 @@ class Lookup(_Record, tag="lookup"):
     requested_tokens: Count = 0
     l1_hit_tokens: Count | None = None
     l2_hit_tokens: Count | None = None
-    l1_hit_keys: Count | None = None
+    l2_hit_keys: Count | None = None
     model: str = ""
     salt: str | None = None
     hashes: list[bytes | int] | HashDelta | None = None
@@ -132,6 +132,8 @@ class L2Stored(_Record, tag="l2_stored"):
     """An adapter wrote objects that it did not know."""
 
     ts: Seconds
+    model: str = ""
+    salt: str | None = None
     l2_name: str | None = None
     keys: Count = 0
     chunks: list[bytes] = []
@@ -141,6 +143,8 @@ class L2Removed(_Record, tag="l2_removed"):
     """An adapter deleted objects."""
 
     ts: Seconds
+    model: str = ""
+    salt: str | None = None
     l2_name: str | None = None
     keys: Count = 0
     chunks: list[bytes] = []
@@ -158,7 +162,10 @@ class L2Failed(_Record, tag="l2_failed"):
 
     ts: Seconds
     reason: str = ""
+    model: str = ""
+    salt: str | None = None
     keys: Count = 0
+    chunks: list[bytes] = []
 
 
 class Stats(_Record, tag="stats"):

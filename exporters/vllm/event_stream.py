@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from exporters.oddities import Oddity
+from exporters.oddities import Finding, Oddity
 from exporters.streams import StreamReading
 from exporters.vllm.events import decode_events
 from exporters.vllm.residency import Residency
@@ -18,6 +18,7 @@ class EventStream:
     residency: Residency
     rank: int
     where: str
+    findings: tuple[Finding, ...] = ()
 
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one batch; raises `BadInput`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporters.admissions import Admissions
+from exporters.oddities import Finding
 from exporters.streams import StreamReading
 from exporters.vllm.hook import decode_records
 
@@ -16,6 +17,7 @@ class HookStream:
     admissions: Admissions
     where: str
     stale: bool = False
+    findings: tuple[Finding, ...] = ()
 
     def message(self, payload: bytes, sequence: int) -> StreamReading:  # noqa: ARG002  records name themselves
         """Read one list of records; raises `BadInput`."""

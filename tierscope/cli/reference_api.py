@@ -26,6 +26,7 @@ def findings_page() -> str:
     """`docs/reference/findings.md`: every kind of finding, by who tells it."""
     from exporters.curvine.suspicion import PoolSuspect
     from exporters.lmcache.in_process_suspicion import LmcacheSuspect
+    from exporters.lmcache.suspicion import ServerSuspect
     from exporters.vllm.parse import UNKNOWN_GENERATION
     from exporters.vllm.suspicion import Suspect
     from tierscope.advice.document import FindingKind
@@ -44,6 +45,9 @@ def findings_page() -> str:
         table(("kind", "what it says"), [*_kinds(Suspect), (f"`{UNKNOWN_GENERATION}`", unknown)]),
         "## Of LMCache inside an engine",
         table(("kind", "what it says"), _kinds(LmcacheSuspect)),
+        "## Of an LMCache server",
+        "From its probe's records; the first one where the probe is not in it.",
+        table(("kind", "what it says"), _kinds(ServerSuspect)),
         "## Of the pool",
         "From the pages of Curvine's master, workers and FUSE clients, which never met a live cluster yet.",
         table(("kind", "what it says"), _kinds(PoolSuspect)),

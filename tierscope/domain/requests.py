@@ -108,6 +108,7 @@ class CacheLookup:
 
     Tokens are of the prompt from its start, also those that the engine itself has: they say what a tier
     had, the record's split says what it served. `l1_hit_tokens` are those that L1 alone has; L2 has the rest.
+    `first_chunk_hash` is the server's name of the prompt's first chunk; None for a prompt without one.
     """
 
     server: str
@@ -116,6 +117,7 @@ class CacheLookup:
     l1_hit_tokens: int
     started_unix_seconds: float | None = None
     loads: tuple[TierLoad, ...] = ()
+    first_chunk_hash: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

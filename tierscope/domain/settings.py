@@ -74,6 +74,11 @@ class LmcacheSettings:
     records_replay_endpoint: str | None = documented(
         "ZMQ address that replays missed records of this server.", default=None
     )
+    prefill_tokens_per_second: float | None = documented(
+        "Prompt tokens that an engine before this server computes in a second when nothing is cached; with it, "
+        "an L2 that is slower than that is found.",
+        default=None,
+    )
     pool_is_scanned: bool = documented(
         "Whether another exporter scans the pool (see `mounts`): what came into the pool and went from it is "
         "then told by the scan, and not a second time by this server's counters.",

@@ -112,6 +112,7 @@ class LookupWire(ArrayWire):
     l1_hit_tokens: int
     started_unix_seconds: float | None = None
     loads: list[TierLoadWire] = []
+    first_chunk_hash: int | None = None
 
     @classmethod
     def of(cls, lookup: CacheLookup) -> LookupWire:
@@ -123,6 +124,7 @@ class LookupWire(ArrayWire):
             lookup.l1_hit_tokens,
             lookup.started_unix_seconds,
             [TierLoadWire.of(load) for load in lookup.loads],
+            lookup.first_chunk_hash,
         )
 
     def domain(self) -> CacheLookup:
@@ -134,6 +136,7 @@ class LookupWire(ArrayWire):
             self.l1_hit_tokens,
             self.started_unix_seconds,
             tuple(load.domain() for load in self.loads),
+            self.first_chunk_hash,
         )
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from exporters import admissions as module
 from exporters.admissions import PATIENCE_SECONDS, Admissions, EngineFacts
 from exporters.lmcache.record_stream import RecordStream
+from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
 from exporters.private import keyed_hash
 from exporters.vllm.hook import Admit, Finish, First, HashDelta, Hello, Loaded, Stats, decode_records
@@ -469,7 +470,7 @@ def test_what_waits_for_lookups_is_bounded(joined, monkeypatch):
 def test_a_real_runs_loads_are_split_by_its_servers_lookups(captures, server_first):
     """First admissions loaded 1,472 tokens from L2, re-admissions 736 from L1; no token is external."""
     folder = captures / "observer" / "c_lmcache_mp"
-    stream = RecordStream("server", "pool", Lookups(), where="capture")
+    stream = RecordStream("server", "pool", Lookups(), "capture", ServerJudge("capture"))
     admissions = Admissions(ENGINE, EngineFacts(lookups=stream.lookups), hash_secret)
     records, odd = [], []
 

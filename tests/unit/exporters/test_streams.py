@@ -47,6 +47,7 @@ class Meaning:
     """Payload `b"n"` stores block n; what is no number cannot be read."""
 
     stale = False
+    findings = ()
 
     def __init__(self):
         self.calls = []

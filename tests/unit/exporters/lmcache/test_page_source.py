@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from exporters.engines import EngineFacts
 from exporters.lmcache.page_source import LmcacheSource
-from tierscope.domain.events import TierActivity
+from tierscope.domain.events import TierActivity, TierSample
 from tierscope.domain.tiers import Tier
 
 
@@ -66,3 +67,27 @@ def test_two_adapters_that_share_their_labels_are_told(server):
     (oddity,) = reading.oddities
     assert oddity.what == "series told twice"
     assert "lmcache_mp_l2_usage_bytes" in oddity.error.what
+
+
+@pytest.mark.parametrize(
+    ("records_are_read", "engines", "kinds"),
+    [
+        (False, (EngineFacts(),), ["lmcache_loads_are_not_split"]),
+        (True, (EngineFacts(),), []),
+        (False, (), []),
+    ],
+)
+def test_a_server_without_the_probe_says_that_loads_cannot_be_split(server, records_are_read, engines, kinds):
+    """And what would tell them; nothing where nobody loads from it."""
+    source = LmcacheSource("one", "http://one", "pool", engines, records_are_read=records_are_read)
+
+    assert [finding.kind for finding in source.read(server, 1.0).findings] == kinds
+
+
+def test_where_records_are_read_the_page_tells_sizes_alone(server):
+    """Else everything would count twice."""
+    source = LmcacheSource("one", "http://one", "pool", (), records_are_read=True)
+
+    source.read(server, 1.0)
+
+    assert [type(entry) for entry in source.read(server, 2.0).entries] == [TierSample]

@@ -9,6 +9,7 @@ import pytest
 
 from exporters.lmcache.record_stream import MOST_CHUNKS, RecordStream
 from exporters.lmcache.records import KINDS
+from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
 from tests.captured import lmcache_payloads
 from tierscope.domain.errors import BadInput
@@ -30,7 +31,7 @@ OTHER = (2).to_bytes(8, "big")
 
 @pytest.fixture
 def stream():
-    return RecordStream("server", "pool", Lookups(), where="test")
+    return RecordStream("server", "pool", Lookups(), "test", ServerJudge("test"))
 
 
 def told(stream, *records, sequence=0):
@@ -50,7 +51,7 @@ class Run:
     """All entries of one recorded server."""
 
     def __init__(self, path, **fields):
-        self.stream = RecordStream("server", "pool", Lookups(), where="capture", **fields)
+        self.stream = RecordStream("server", "pool", Lookups(), "capture", ServerJudge("capture"), **fields)
         self.entries = []
         for sequence, payload in enumerate(lmcache_payloads(path)):
             reading = self.stream.message(payload, sequence)
@@ -233,7 +234,7 @@ def test_what_is_known_to_be_told_follows_the_statistics(stream):
 def test_what_the_probe_or_the_bus_dropped_is_missing(stream):
     """Since the server's start where its greeting was heard, else since the first statistics."""
     hello = {"t": "hello", "ts": 0.0, "chunk_size": 64}
-    late = RecordStream("server", "pool", Lookups(), where="test")
+    late = RecordStream("server", "pool", Lookups(), "test", ServerJudge("test"))
 
     assert told(stream, hello, stats(dropped=2, bus_dropped=3)).missing == 5
     assert told(stream, hello, stats(dropped=2, bus_dropped=4)).missing == 1
@@ -285,3 +286,49 @@ def test_what_cannot_be_read_is_named_and_costs_itself(stream):
     assert [oddity.what for oddity in reading.oddities] == ["kind novelty", "unreadable l2_evicted"]
     with pytest.raises(BadInput, match="cannot be read"):
         stream.message(b"\xc1", 0)
+
+
+def test_the_recorded_servers_findings(pull):
+    """Its L1 was full, and one file was unlinked under it."""
+    kinds = {finding.kind: finding.error.what for finding in pull.stream.findings}
+
+    assert kinds.keys() == {"stores_are_answered_but_not_kept", "pool_lost_chunks_unannounced"}
+    assert "120 objects that engines stored, 56 were" in kinds["stores_are_answered_but_not_kept"]
+    assert "1 did not find it" in kinds["pool_lost_chunks_unannounced"]
+
+
+def lookup(**fields):
+    return {"t": "lookup", "rid": "r", "start": 5.0, "end": 6.0, "hit_tokens": 0, "model": "m", **fields}
+
+
+def of_l2(kind, ts, **fields):
+    return {"t": kind, "ts": ts, "model": "m", "keys": 1, "chunks": [CHUNK], **fields}
+
+
+@pytest.mark.parametrize(
+    ("between", "lost"),
+    [
+        pytest.param((), 1, id="nothing"),
+        pytest.param((of_l2("l2_removed", 4.0),), 0, id="deleted"),
+        pytest.param((of_l2("l2_failed", 5.5, reason="l1_oom"),), 0, id="found without room for it"),
+        pytest.param((of_l2("l2_stored", 5.5),), 0, id="written meanwhile"),
+    ],
+)
+def test_a_chunk_that_is_not_found_where_it_was_written_was_removed_by_the_pool(stream, between, lost):
+    """Unless the server deleted it, had no room for it, or wrote it only after it was asked."""
+    told(stream, {"t": "hello", "ts": 0.0, "chunk_size": 64})
+    told(stream, of_l2("l2_stored", 1.0), *between)
+
+    told(stream, lookup(hashes=[CHUNK, OTHER]))
+
+    assert len(stream.findings) == lost
+
+
+def test_another_tenants_chunk_is_another_chunk(stream):
+    """It was never written under this salt, so it is not missing."""
+    told(stream, {"t": "hello", "ts": 0.0, "chunk_size": 64})
+    told(stream, of_l2("l2_stored", 1.0, salt="one"))
+
+    told(stream, lookup(salt="two", hashes=[CHUNK]))
+
+    assert not stream.findings

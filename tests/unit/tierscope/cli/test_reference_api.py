@@ -7,6 +7,7 @@ import re
 from api.app import create_app
 from exporters.curvine.suspicion import PoolSuspect
 from exporters.lmcache.in_process_suspicion import LmcacheSuspect
+from exporters.lmcache.suspicion import ServerSuspect
 from exporters.vllm.parse import UNKNOWN_GENERATION
 from exporters.vllm.suspicion import Suspect
 from tierscope.advice.document import FindingKind
@@ -27,7 +28,7 @@ def test_every_route_has_a_line_that_says_what_it_answers():
 
 
 def test_every_kind_of_finding_has_a_line_that_says_what_it_means():
-    """Those of advice, those of an engine's metrics, of LMCache inside one, and of the pool."""
-    kinds = [*FindingKind, *Suspect, UNKNOWN_GENERATION, *LmcacheSuspect, *PoolSuspect]
+    """Those of advice, those of an engine's metrics, of LMCache in and beside one, and of the pool."""
+    kinds = [*FindingKind, *Suspect, UNKNOWN_GENERATION, *LmcacheSuspect, *ServerSuspect, *PoolSuspect]
 
     assert first_cells(findings_page()) == kinds
