@@ -30,8 +30,8 @@ class Lookups:
     """The lookups of one server by request and number, the oldest requests forgotten first.
 
     Not thread-safe: the thread that reads the streams has it to itself. `changes` grows with everything
-    that may settle an admission which waits. `names` are shared by the servers of a node; `chunk_tokens` is the
-    size of a chunk, 0 until the server tells it.
+    that may settle an admission which waits. `names` are shared by the servers of a node; `chunk_tokens` is
+    the size of a chunk, 0 until the server tells it.
     """
 
     def __init__(self, names: ChunkNames | None = None, *, most_requests: int = MOST_REQUESTS) -> None:

@@ -11,8 +11,8 @@ from exporters.curvine.workers_source import WorkersSource
 from exporters.engines import Engines
 from exporters.exposition import Exposition
 from exporters.health import Health
-from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.chunk_names import ChunkNames
+from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.page_source import LmcacheSource
 from exporters.lmcache.record_stream import RecordStream
 from exporters.lmcache.suspicion import ServerJudge

@@ -164,10 +164,10 @@ class ServerJudge:
         break_even = rate * size_bytes / (objects * per_object)
         yield self._finding(
             ServerSuspect.L2_SLOWER,
-            f"the last {len(self._loads)} loads from L2 read {format_bytes(size_bytes / seconds)}/s, which is "
-            f"{loaded_rate:.0f} tokens/s; the engine computes {rate:.0f} tokens/s",
-            f"L2 pays from {format_bytes(break_even)}/s on: look for what slows the pool, or keep L2 for prompts "
-            "that wait in a queue anyway",
+            f"the last {len(self._loads)} loads from L2 read {format_bytes(size_bytes / seconds)}/s, which "
+            f"is {loaded_rate:.0f} tokens/s; the engine computes {rate:.0f} tokens/s",
+            f"L2 pays from {format_bytes(break_even)}/s on: look for what slows the pool, or keep L2 for "
+            "prompts that wait in a queue anyway",
         )
 
     def _finding(self, suspect: ServerSuspect, what: str, fix: str) -> Finding:
@@ -180,7 +180,7 @@ def split_untold(server: str, url: str) -> Finding:
         f"what engines load from {server} cannot be split between L1 and L2: its page counts hits from each "
         "prompt's start, also what the engine has in L0",
         where=url,
-        fix="load tierscope-probe into the server (--server-module) and name its address in `records_endpoint`; "
-        "until then those tokens are external, and evictions are of unknown reason",
+        fix="load tierscope-probe into the server (--server-module) and name its address in "
+        "`records_endpoint`; until then those tokens are external, and evictions are of unknown reason",
     )
     return Finding(ServerSuspect.SPLIT_UNTOLD, Severity.INFO, error)

@@ -75,8 +75,8 @@ class LmcacheSettings:
         "ZMQ address that replays missed records of this server.", default=None
     )
     prefill_tokens_per_second: float | None = documented(
-        "Prompt tokens that an engine before this server computes in a second when nothing is cached; with it, "
-        "an L2 that is slower than that is found.",
+        "Prompt tokens that an engine before this server computes in a second when nothing is cached; with "
+        "it, an L2 that is slower than that is found.",
         default=None,
     )
     pool_is_scanned: bool = documented(
