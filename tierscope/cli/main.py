@@ -18,6 +18,7 @@ from tierscope.cli.demo import demo
 from tierscope.cli.export import export
 from tierscope.cli.generate import generate
 from tierscope.cli.holdout import holdout
+from tierscope.cli.measure import measure
 from tierscope.cli.output import open_closed_streams, print_error
 from tierscope.cli.recommend import recommend
 from tierscope.cli.serve import serve
@@ -29,7 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (demo, export, collect, serve, recommend, curve, holdout, simulate, bench):
+for command in (demo, export, collect, serve, recommend, curve, holdout, simulate, bench, measure):
     app.command()(command)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")

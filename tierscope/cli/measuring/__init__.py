@@ -1,0 +1,1 @@
+"""`tierscope measure`: the published comparison, repeated on a deployment of your own."""
