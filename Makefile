@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check lint types imports fresh test fast engines long long-sample generate lock system clean
+.PHONY: help dev demo check lint types imports fresh test fast kube-apiserver engines long long-sample generate lock system clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -78,6 +78,9 @@ lock: ## Resolve requirements.lock anew from pyproject.toml (needs uv)
 system: ## Install the system packages that some tests want (Debian or Ubuntu, as root)
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends chromium postgresql prometheus prometheus-alertmanager
+
+kube-apiserver: ## Build the kube-apiserver that some tests want, once (Debian, as root; four minutes)
+	@.ci/build-kube-apiserver
 
 clean: ## Remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -38,16 +38,17 @@ class Recommend(Protocol):
 
 
 class Adviser:
-    """Advises on each deployment at once and then every `advise_seconds`, over the last `window_seconds`.
+    """Advises on each deployment there is, at once and then every `advise_seconds`.
 
-    An endpoint whose advice fails keeps its last document, which ages; the others are not affected.
+    It looks at the last `window_seconds`. An endpoint whose advice fails keeps its last document, which
+    ages; the others are not affected.
     """
 
     def __init__(
         self,
         store: Store,
         recommend: Recommend,
-        deployments: Sequence[Deployment],
+        deployments: Callable[[], Sequence[Deployment]],
         complaints: Complaints,
         *,
         advise_seconds: float,
@@ -56,7 +57,7 @@ class Adviser:
     ) -> None:
         self._store = store
         self._recommend = recommend
-        self._deployments = tuple(deployments)
+        self._deployments = deployments
         self._complaints = complaints
         self._advise_seconds = advise_seconds
         self._window_seconds = window_seconds
@@ -93,7 +94,7 @@ class Adviser:
 
     def _run(self) -> None:
         while True:
-            for deployment in self._deployments:
+            for deployment in self._deployments():
                 if self._stopping.is_set():
                     return
                 self._advise(deployment)

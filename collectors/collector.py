@@ -13,6 +13,7 @@ import zmq
 from collectors.adviser import Adviser, Recommend
 from collectors.buffer import Buffer
 from collectors.complaints import Complaints
+from collectors.deployments import Deployments
 from collectors.feeds import FeedReceiver
 from collectors.keeper import Keeper
 from collectors.writer import StoreWriter
@@ -114,8 +115,7 @@ class Collector:
         self._push_metrics()
         server = StoreServer(store.reader(), self.socket_path, store=store)
         self._started.callback(server.close)
-        for deployment in settings.deployments:
-            store.record_deployment(deployment)
+        deployments = Deployments(settings, store.record_deployment, complaints)
         buffer = Buffer(2 * settings.flush_rows, self._monotonic)
         writer = StoreWriter(
             store,
@@ -131,16 +131,17 @@ class Collector:
         adviser = Adviser(
             store,
             self._recommend,
-            settings.deployments,
+            deployments,
             complaints,
             advise_seconds=settings.advise_seconds,
             window_seconds=settings.advise_window_seconds,
             clock=self._clock,
         )
         keeper = Keeper(store, settings, complaints)
-        self._started.callback(_end, [*receivers, adviser, keeper])
+        watchers = () if deployments.watcher is None else (deployments.watcher,)
+        self._started.callback(_end, [*receivers, *watchers, adviser, keeper])
         self._started.callback(buffer.hurry)
-        self._workers = (*receivers, writer, adviser, keeper)
+        self._workers = (*receivers, *watchers, writer, adviser, keeper)
         self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
         self._started.callback(self._metrics.close)
         for worker in self._workers:

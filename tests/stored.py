@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
@@ -22,6 +23,7 @@ class StoredInMemory:
     engines: dict[Name, TokenSplit] = field(default_factory=dict)
     sources: tuple[SourceCoverage, ...] = ()
     evidences: dict[Name, Evidence] = field(default_factory=dict)
+    configurations: dict[Name, tuple[DeploymentSince, ...]] = field(default_factory=dict)
     answers: bool = True
     asked: list[TimeSpan] = field(default_factory=list)
 
@@ -55,6 +57,10 @@ class StoredInMemory:
     def evidence(self, namespace: str, endpoint: str, span: TimeSpan) -> Evidence:
         self.asked.append(span)
         return self.evidences[namespace, endpoint]
+
+    def deployments(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[DeploymentSince, ...]:
+        self.asked.append(span)
+        return self.configurations.get((namespace, endpoint), ())
 
     def latest_recommendation(self, namespace: str, endpoint: str) -> bytes | None:
         self.endpoints()

@@ -47,6 +47,18 @@ class FindingKind(StrEnum):
     """L1 does not keep what it loads from L2, so a larger L1 serves less than its size suggests."""
     LIMIT_BELOW_TARGET = "limit_below_target"
     """The largest size allowed does not reach the hit ratio asked for."""
+    L1_OVERCOMMITTED = "l1_overcommitted"
+    """L1 may take more memory than its node has to give: the pod is evicted when it does."""
+    HASH_SEED_MISMATCH = "hash_seed_mismatch"
+    """Replicas hash the same prompt to different names, so none finds what another stored in L2."""
+    L2_NOT_WIRED = "l2_not_wired"
+    """L2 is switched on, but the running pods have no address of it."""
+    KVAWARE_BLIND = "kvaware_blind"
+    """The router cannot see what the replicas hold on the path that requests take."""
+    ROUTING_CONFLICT = "routing_conflict"
+    """A gateway and a strategy are both switched on; only one of them routes."""
+    ROUTING_ABSENT = "routing_absent"
+    """Nothing looks at prompts when a replica is chosen."""
 
 
 class ChangeKind(StrEnum):
@@ -65,6 +77,8 @@ class ApplyFormat(StrEnum):
     JSON_PATCH = "json_patch"
     HELM_VALUES = "helm_values"
     ENV = "env"
+    ARGUMENTS = "arguments"
+    """Options of a command line and their values."""
     AWS_CLI = "aws_cli"
 
 
@@ -232,6 +246,8 @@ class Finding:
     title: str
     evidence: str
     fix: str
+    apply: tuple[Apply, ...] = ()
+    """The fix as steps, where it is one that can be written down."""
 
 
 @dataclass(frozen=True, slots=True)

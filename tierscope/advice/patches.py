@@ -7,10 +7,12 @@ import math
 from pydantic import JsonValue
 
 from tierscope.advice.document import Apply, ApplyFormat, Estimate, RevertIf
+from tierscope.advice.resource import mebibytes, memory_patch, variables_patch
 from tierscope.advice.thresholds import REVERT_AFTER_SECONDS
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import GIB, MIB, format_bytes
+from tierscope.domain.wiring import CacheScope, Wiring
 from tierscope.registry.metrics import REQUEST_TOKENS, TIME_TO_FIRST_TOKEN
 
 L1_VARIABLE = "LMCACHE_MAX_LOCAL_CPU_SIZE"
@@ -29,9 +31,14 @@ ROLLOUT = (
 
 def apply_size(tier: Tier, deployment: Deployment, from_bytes: float, to_bytes: float) -> tuple[Apply, ...]:
     """The steps that give one holder of a tier (L1 or L2) its new size."""
-    if tier is Tier.L1:
+    if tier is Tier.L2:
+        return (_apply_l2(deployment, to_bytes),)
+    wiring = deployment.wiring
+    if wiring is None:
         return _apply_l1(deployment, from_bytes, to_bytes)
-    return (_apply_l2(deployment, to_bytes),)
+    if wiring.l1_scope is CacheScope.NODE:
+        return (_apply_server(to_bytes),)
+    return (_patch_l1(deployment, wiring, from_bytes, to_bytes),)
 
 
 def risks_of(tier: Tier, deployment: Deployment, from_bytes: float, to_bytes: float) -> tuple[str, ...]:
@@ -87,6 +94,44 @@ def revert_if(
     return tuple(reasons)
 
 
+def _patch_l1(deployment: Deployment, wiring: Wiring, from_bytes: float, to_bytes: float) -> Apply:
+    """Size and memory in one edit, since each edit restarts the pods."""
+    ranks = deployment.tensor_parallel
+    operations = variables_patch(wiring, {L1_VARIABLE: f"{to_bytes / ranks / GIB:.6g}"})
+    memory = ""
+    if deployment.worker_memory_bytes is not None and wiring.resource_parts:
+        asked = deployment.worker_memory_bytes + to_bytes - from_bytes
+        operations += memory_patch(wiring, asked)
+        memory = f" The container asks for {mebibytes(asked)} with it."
+    return Apply(
+        f"Patch the {wiring.kind.value} {deployment.endpoint} in namespace {deployment.namespace}: "
+        f"{L1_VARIABLE} in what LMCache calls GB and means GiB, "
+        f"{_places(deployment, wiring, to_bytes)}.{memory}",
+        ApplyFormat.JSON_PATCH,
+        operations,
+    )
+
+
+def _places(deployment: Deployment, wiring: Wiring, to_bytes: float) -> str:
+    """The size of L1 a rank, a replica and a node: what is set, what it comes to, what must be there."""
+    ranks = deployment.tensor_parallel
+    has = f" of {format_bytes(wiring.node_memory_bytes)}" if wiring.node_memory_bytes else ""
+    return (
+        f"{format_bytes(to_bytes / ranks)} for each of {ranks} ranks, {format_bytes(to_bytes)} a replica, "
+        f"{format_bytes(to_bytes * wiring.replicas_a_node)} on a node{has} with "
+        f"{wiring.replicas_a_node} of them"
+    )
+
+
+def _apply_server(to_bytes: float) -> Apply:
+    return Apply(
+        "Options of the LMCache server of each node (its DaemonSet): one size for all engines of the node, "
+        "in what it calls GB and means GiB. Raise or lower the memory of its container by the same.",
+        ApplyFormat.ARGUMENTS,
+        {"--l1-size-gb": f"{to_bytes / GIB:.6g}"},
+    )
+
+
 def _apply_l1(deployment: Deployment, from_bytes: float, to_bytes: float) -> tuple[Apply, ...]:
     ranks = deployment.tensor_parallel
     size = to_bytes / ranks
@@ -94,9 +139,9 @@ def _apply_l1(deployment: Deployment, from_bytes: float, to_bytes: float) -> tup
     shared = f"; a replica's {ranks} ranks take this much each, {format_bytes(to_bytes)} together"
     variable = Apply(
         f"Set {L1_VARIABLE} in spec.worker.environmentVariables of the {name}, replacing an entry of that "
-        f"name. LMCache calls the unit GB and means GiB (1024^3 bytes){shared if ranks > 1 else ''}. A "
-        "file in kvCacheSpec.cacheConfigFile goes before it: set max_local_cpu_size there instead. A "
-        "stand-alone LMCache server takes its size from its own command line.",
+        f"name. LMCache calls the unit GB and means GiB (1024^3 bytes){shared if ranks > 1 else ''}. It goes "
+        "before max_local_cpu_size of a file in kvCacheSpec.cacheConfigFile. A stand-alone LMCache server "
+        "takes its size from its own command line.",
         ApplyFormat.ENV,
         {L1_VARIABLE: f"{size / GIB:.6g}"},
     )
@@ -120,14 +165,19 @@ def _apply_l1(deployment: Deployment, from_bytes: float, to_bytes: float) -> tup
 def _apply_l2(deployment: Deployment, to_bytes: float) -> Apply:
     workers = deployment.l2_workers or deployment.replicas
     assumed = "" if deployment.l2_workers else " (l2_workers is not configured: one a replica is assumed)"
-    mebibytes = math.ceil(to_bytes / workers / MIB)
-    size = f"{mebibytes // 1024}Gi" if mebibytes % 1024 == 0 else f"{mebibytes}Mi"
+    pool = deployment.wiring.pool if deployment.wiring else None
+    directories = pool.directories if pool else ()
+    each = math.ceil(to_bytes / workers / max(len(directories), 1) / MIB)
+    size = f"{each // 1024}Gi" if each % 1024 == 0 else f"{each}Mi"
+    entries: list[JsonValue] = [{"size": size}]
+    if directories:
+        entries = [{"mountPath": directory.path, "size": size} for directory in directories]
     return Apply(
         f"Helm values of the Curvine release. The pool is worker.replicas x the sum of "
-        f"worker.storage.dataDirs[i].size; this is written for {workers} workers{assumed} with one data "
-        "directory each. Helm replaces the list as a whole: keep your entry's name, type, hostPath and "
-        "mountPath, and set its size. With a PVC instead of a hostPath the size is immutable: resize the "
-        "claims by hand first.",
+        f"worker.storage.dataDirs[i].size; this is written for {workers} workers{assumed} with "
+        f"{len(entries)} data {'directory' if len(entries) == 1 else 'directories'} each. Helm replaces the "
+        "list as a whole: keep each entry's name, type, hostPath and mountPath, and set its size. With a PVC "
+        "instead of a hostPath the size is immutable: resize the claims by hand first.",
         ApplyFormat.HELM_VALUES,
-        {"worker": {"replicas": workers, "storage": {"dataDirs": [{"size": size}]}}},
+        {"worker": {"replicas": workers, "storage": {"dataDirs": entries}}},
     )

@@ -28,12 +28,15 @@ def read_tiers(evidence: Evidence, deployment: Deployment) -> Mapping[Tier, Tier
     """Read every tier the deployment has or a source reports; configuration goes before readings.
 
     A tier whose own bytes a token are not known takes those of another: KV values are stored as they are.
+    What was measured goes before what follows from the model's configuration.
     """
     latest = _latest(evidence.samples)
     measured = {tier: _bytes_per_token(latest.get(tier, ())) for tier in Tier}
     known = next((value for value in measured.values() if value is not None), None)
     per_token = {
-        tier: deployment.bytes_per_token or (known if value is None else value)
+        tier: deployment.bytes_per_token
+        or (known if value is None else value)
+        or deployment.model_bytes_per_token
         for tier, value in measured.items()
     }
     return {

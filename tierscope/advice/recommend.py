@@ -44,6 +44,7 @@ from tierscope.advice.thresholds import (
     SEED,
     STAGING_ROOM,
 )
+from tierscope.advice.wiring_findings import wiring_findings
 from tierscope.analytics.bootstrap import Slices
 from tierscope.analytics.drift import Shift, shift_of
 from tierscope.domain.deployment import Deployment
@@ -183,7 +184,7 @@ def _advise(base: Recommendation, analysis: Analysis, evidence: Evidence) -> Rec
             **({Tier.L0: l0} if l0 else {}),
             **{tier: curve_of(s, bool(changes) and s in changing) for tier, s in sizings.items()},
         },
-        findings=(*base.findings, *_model_findings(analysis, evidence)),
+        findings=_findings(base, analysis, evidence),
         alternatives=() if missing or not trusted else alternatives(outlook),
     )
 
@@ -231,6 +232,13 @@ def _model_findings(analysis: Analysis, evidence: Evidence) -> Iterable[Finding]
     )
 
 
+def _findings(base: Recommendation, analysis: Analysis, evidence: Evidence) -> tuple[Finding, ...]:
+    """What the configuration says and what happened; of one kind, what happened."""
+    seen = tuple(_model_findings(analysis, evidence))
+    kinds = {finding.kind for finding in seen}
+    return (*(finding for finding in base.findings if finding.kind not in kinds), *seen)
+
+
 def _without_model(evidence: Evidence, deployment: Deployment, now_unix_seconds: float) -> Recommendation:
     """The document as far as it goes without a model: what is there, how it does, what is missing."""
     window = evidence.window
@@ -257,6 +265,7 @@ def _without_model(evidence: Evidence, deployment: Deployment, now_unix_seconds:
         changes=(),
         curves={},
         findings=(
+            *wiring_findings(deployment),
             *say.traffic_findings(window, missing),
             *say.completeness_findings(completeness, evidence.coverage, window, deployment),
         ),

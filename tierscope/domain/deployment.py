@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tierscope.domain.tiers import Tier
+from tierscope.domain.wiring import Wiring
 
 
 class RoutingPolicy(StrEnum):
@@ -16,6 +17,9 @@ class RoutingPolicy(StrEnum):
     PREFIXAWARE = "prefixaware"
     KVAWARE = "kvaware"
     GATEWAY = "gateway"
+    """The inference gateway weighs several scores; there is no strategy to choose."""
+    NONE = "none"
+    """There is no router: the load balancer spreads requests without looking at them."""
     UNKNOWN = "unknown"
 
 
@@ -65,7 +69,9 @@ class Deployment:
     tiers: tuple[TierConfig, ...] = ()
     """The tiers it has, each with its size."""
     bytes_per_token: float | None = None
-    """KV bytes a token in every tier; none: measured from the tiers' own readings or not at all."""
+    """KV bytes a token in every tier; none: measured from the tiers' own readings, else the model's."""
+    model_bytes_per_token: float | None = None
+    """KV bytes a token computed from the model's own configuration: used where none were measured."""
     objective: Objective = field(default_factory=Objective)
     """What sizing aims at."""
     tensor_parallel: int = 1
@@ -77,6 +83,19 @@ class Deployment:
     l1_keeps_loads: bool | None = None
     """Whether L1 keeps what it loads from L2 (LMCache server: l2-prefetch-policy retain); none: inferred."""
 
+    wiring: Wiring | None = None
+    """How it is wired up in Kubernetes; none: not known, so patches are described instead of written."""
+
     def tier(self, tier: Tier) -> TierConfig | None:
         """The configuration of one tier, None where the deployment has no such tier."""
         return next((config for config in self.tiers if config.tier is tier), None)
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentSince:
+    """A configuration of an endpoint, and when it was first seen in force."""
+
+    since_unix_seconds: float
+    """When it was first seen; in force until the next one's."""
+    deployment: Deployment
+    """The configuration."""

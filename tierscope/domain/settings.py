@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tierscope.domain.deployment import Deployment
+from tierscope.domain.deployment import Deployment, Objective
 
 
 def documented(doc: str, **kwargs: Any) -> Any:
@@ -228,6 +228,38 @@ class FeedSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """One model whose cache can be computed before any engine was measured."""
+
+    name: str = documented("Served name of the model.")
+    config_file: str = documented("Its `config.json`.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesSettings:
+    """Where the running deployments are read from: the Kubernetes API, or files of its objects."""
+
+    namespaces: tuple[str, ...] = documented(
+        "Namespaces to watch: those of the endpoints, their gateway and Curvine. Empty: all of them.",
+        default=(),
+    )
+    kubeconfig: str | None = documented(
+        "Kubeconfig file; none: the cluster this process runs in, else KUBECONFIG, else ~/.kube/config.",
+        default=None,
+    )
+    context: str | None = documented("Context of the kubeconfig; none: its current one.", default=None)
+    manifests: tuple[str, ...] = documented(
+        "Files of objects, as `kubectl get -o yaml` writes them, read once instead of the API.", default=()
+    )
+    models: tuple[ModelSettings, ...] = documented(
+        "Models whose KV bytes a token are computed while none were measured.", default=()
+    )
+    objective: Objective = documented(
+        "What sizing aims at for the endpoints found.", default_factory=Objective
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorSettings:
     """`tierscope collect`: which feeds to store, where, and how often to advise."""
 
@@ -264,7 +296,12 @@ class CollectorSettings:
     )
     otlp_protocol: OtlpProtocol = documented("How they travel.", default=OtlpProtocol.HTTP)
     otlp_interval_seconds: float = documented("Pause between two pushes of them.", default=15.0)
-    deployments: tuple[Deployment, ...] = documented("The endpoints to advise on.", default=())
+    deployments: tuple[Deployment, ...] = documented(
+        "The endpoints to advise on; one that Kubernetes has, too, is as it is written here.", default=()
+    )
+    kubernetes: KubernetesSettings | None = documented(
+        "Read the running deployments from Kubernetes; none: those under `deployments` alone.", default=None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

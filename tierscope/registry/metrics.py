@@ -262,6 +262,14 @@ ADVICE_AGE_SECONDS = Metric(
     help="Time since the endpoint's advice was last computed.",
     answers="Is the advice an operator reads fresh?",
 )
+KUBE_WATCH_UP = Metric(
+    name="tierscope_kube_watch_up",
+    kind=Kind.GAUGE,
+    labels=("resource",),
+    help="1 while what is held of a kind of Kubernetes object is up to date, 0 while it cannot be watched.",
+    answers="Is the deployment that advice rests on the one that runs?",
+    allow=("no_unit",),
+)
 ADVICE_STATUS = Metric(
     name="tierscope_advice_status",
     kind=Kind.GAUGE,
@@ -355,6 +363,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             *RETENTION,
             ADVICE_AGE_SECONDS,
             ADVICE_STATUS,
+            KUBE_WATCH_UP,
         ),
     ),
     MetricGroup(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import msgspec
 
+from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.requests import TokenSplit
@@ -86,6 +88,16 @@ class DuckDbReader:
                 for coverage in self.coverage(span)
                 if coverage.source.kind not in _OF_ENGINES or coverage.source.owner.startswith(own)
             ),
+        )
+
+    def deployments(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[DeploymentSince, ...]:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            rows = cursor.execute(
+                _DEPLOYMENTS, [namespace, endpoint, span.end_unix_seconds, span.start_unix_seconds]
+            ).fetchall()
+        return tuple(
+            DeploymentSince(since, msgspec.json.decode(text, type=Deployment)) for since, text in rows
         )
 
     def latest_recommendation(self, namespace: str, endpoint: str) -> bytes | None:
@@ -176,6 +188,17 @@ SELECT
   CAST(sum(restarts) AS BIGINT), arg_max_null(first_sequence, (until, since)),
   arg_max_null(last_sequence, (until, since)), arg_max(stale, (until, since))
 FROM runs GROUP BY kind, owner
+"""
+_DEPLOYMENTS = """
+WITH known AS (
+  SELECT
+    since_unix_seconds, configuration,
+    lead(since_unix_seconds, 1, 'infinity'::DOUBLE) OVER (ORDER BY since_unix_seconds, rowid) AS until
+  FROM deployments WHERE namespace = ? AND endpoint = ?
+)
+SELECT since_unix_seconds, configuration FROM known
+WHERE since_unix_seconds < ? AND until > ? AND configuration IS NOT NULL
+ORDER BY since_unix_seconds, until
 """
 _RECOMMENDATION = """
 SELECT document FROM recommendations WHERE namespace = ? AND endpoint = ?

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import BadInput, SourceUnreadable, StoreUnusable, TierscopeError
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.requests import TokenSplit
@@ -47,6 +48,7 @@ CALLS: Mapping[str, Call] = {
     "samples": Call(_SPAN, tuple[TierSample, ...]),
     "coverage": Call(tuple[TimeSpan], tuple[SourceCoverage, ...]),
     "evidence": Call(_SPAN, Evidence),
+    "deployments": Call(_SPAN, tuple[DeploymentSince, ...]),
     "latest_recommendation": Call(_ENDPOINT, bytes | None),
     "row_counts": Call(tuple[()], dict[str, int]),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
@@ -54,6 +55,13 @@ class Reader(Protocol):
 
     def evidence(self, namespace: str, endpoint: str, span: TimeSpan) -> Evidence:
         """Return all that advice on the endpoint may rest on; other endpoints' engines are left out."""
+        ...
+
+    def deployments(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[DeploymentSince, ...]:
+        """Return the endpoint's configurations that were in force in the span, oldest first.
+
+        Those that a release before version 6 of the tables wrote are left out.
+        """
         ...
 
     def latest_recommendation(self, namespace: str, endpoint: str) -> bytes | None:

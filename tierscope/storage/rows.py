@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import chain
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -270,6 +271,7 @@ def deployment_row(deployment: Deployment, since_unix_seconds: float) -> Row:
         *chain.from_iterable(
             (tier.capacity_bytes, tier.limit_bytes) if tier else (None, None) for tier in tiers
         ),
+        msgspec.json.encode(deployment).decode(),
     )
 
 

@@ -208,6 +208,7 @@ DEPLOYMENTS = Table(
                 ("limit", f"The most one holder's {tier.upper()} may be given."),
             )
         ),
+        Column("configuration", "VARCHAR", "All of it, how it is wired up included: JSON.", EARLIER, since=6),
     ),
 )
 RECOMMENDATIONS = Table(

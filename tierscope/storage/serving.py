@@ -13,6 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import zmq
 
+from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import StoreUnusable, TierscopeError
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.requests import TokenSplit
@@ -262,6 +263,10 @@ class RemoteReader:
     def evidence(self, namespace: str, endpoint: str, span: TimeSpan) -> Evidence:
         """See `Reader`."""
         return self._ask(Reader.evidence, namespace, endpoint, span)
+
+    def deployments(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[DeploymentSince, ...]:
+        """See `Reader`."""
+        return self._ask(Reader.deployments, namespace, endpoint, span)
 
     def latest_recommendation(self, namespace: str, endpoint: str) -> bytes | None:
         """See `Reader`."""

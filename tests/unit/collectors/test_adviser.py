@@ -56,7 +56,7 @@ def adviser(store, recommend, *deployments, clock=lambda: START + 100, advise_se
     return Adviser(
         store,
         recommend,
-        deployments,
+        lambda: deployments,
         Complaints(lambda: 0.0),
         advise_seconds=advise_seconds,
         window_seconds=95.0,

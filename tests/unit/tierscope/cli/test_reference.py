@@ -96,7 +96,10 @@ def test_a_section_without_a_default_is_required():
         (str, "text"),
         (int | None, "whole number"),
         (tuple[str, ...], "list of text"),
-        (RoutingPolicy, "one of `roundrobin`, `session`, `prefixaware`, `kvaware`, `gateway`, `unknown`"),
+        (
+            RoutingPolicy,
+            "one of `roundrobin`, `session`, `prefixaware`, `kvaware`, `gateway`, `none`, `unknown`",
+        ),
     ],
 )
 def test_types_are_told_in_words(hint, words):

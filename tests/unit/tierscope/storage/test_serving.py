@@ -14,8 +14,10 @@ import pytest
 import zmq
 
 from tests.ledgers import START, Ledger
+from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import BadInput, StoreUnusable
 from tierscope.domain.window import TimeSpan
+from tierscope.domain.wiring import Wiring
 from tierscope.storage.messages import CALLS, ORDERS, decode_answer, decode_question, encode_question
 from tierscope.storage.reader import Reader
 from tierscope.storage.serving import MOST_PATH_BYTES, RemoteReader, StoreServer, socket_path
@@ -33,6 +35,7 @@ QUESTIONS = {
     "samples": ("prod", "chat", ALL_TIME),
     "coverage": (ALL_TIME,),
     "evidence": ("prod", "chat", ALL_TIME),
+    "deployments": ("prod", "chat", ALL_TIME),
     "latest_recommendation": ("prod", "chat"),
     "row_counts": (),
 }
@@ -43,6 +46,7 @@ def reader(tmp_path_factory):
     """A reader of a small store."""
     with Store.open(tmp_path_factory.mktemp("served") / "store", clock=lambda: START) as store:
         store.append(Ledger().batches(60))
+        store.record_deployment(Deployment("prod", "chat", "model", 2, wiring=Wiring(hash_seeds=("0",))))
         store.save_recommendation(
             "prod", "chat", status="no_change", document=b'{"status": "no_change"}', at_unix_seconds=START
         )

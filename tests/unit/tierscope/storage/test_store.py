@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tierscope.domain.batch import FeedGap, FeedPosition
-from tierscope.domain.deployment import Deployment, Objective, RoutingPolicy, TierConfig
+from tierscope.domain.deployment import Deployment, DeploymentSince, Objective, RoutingPolicy, TierConfig
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, SourceCoverage, TierSample
 from tierscope.domain.identity import SourceId, SourceKind
@@ -19,6 +19,7 @@ from tierscope.domain.pool import PoolFiles, PoolTraffic, Viewpoint
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import TimeSpan
+from tierscope.domain.wiring import PoolWiring, Wiring
 from tierscope.storage.store import Store
 
 ALL_TIME = TimeSpan(0.0, 1e11)
@@ -261,6 +262,7 @@ def test_every_part_of_a_deployment_is_kept(store, changed):
         "tiers": (TierConfig(Tier.L2, 5e9, limit_bytes=6e9),),
         "objective": Objective(target=0.5),
         "l1_keeps_loads": True,
+        "wiring": Wiring(hash_seeds=("0", "random")),
     }
     before = Deployment("prod", "chat", "model", 2, tiers=(TierConfig(Tier.L2, 5e9, limit_bytes=7e9),))
     store.record_deployment(before)
@@ -271,6 +273,23 @@ def test_every_part_of_a_deployment_is_kept(store, changed):
 
     assert store.record_deployment(changed_one)
     assert not store.record_deployment(changed_one)
+
+
+def test_configurations_are_read_back_whole(tmp_path):
+    """Each with the time since when it is in force; a span has those that overlap it."""
+    times = iter((START, START, START + 100, START + 200))
+    wired = Deployment("prod", "chat", "model", 2, wiring=Wiring(pool=PoolWiring("curvine", "worker", 3)))
+    plain = replace(wired, routing=RoutingPolicy.NONE, wiring=None)
+    with Store.open(tmp_path / "s", clock=lambda: next(times)) as store:
+        for deployment in (wired, plain, wired):
+            store.record_deployment(deployment)
+        reader = store.reader()
+        expected = [DeploymentSince(START + at, one) for at, one in ((0, wired), (100, plain), (200, wired))]
+
+        assert reader.deployments("prod", "chat", TimeSpan(0.0, 1e11)) == tuple(expected)
+        assert reader.deployments("prod", "chat", TimeSpan(START + 150, START + 160)) == (expected[1],)
+        assert reader.deployments("prod", "chat", TimeSpan(0.0, START)) == ()
+        assert reader.deployments("prod", "other", TimeSpan(0.0, 1e11)) == ()
 
 
 def test_the_latest_recommendation_is_found(store):

@@ -1,0 +1,1 @@
+"""The running deployment, read from Kubernetes or from a file of its objects."""

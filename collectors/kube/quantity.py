@@ -1,0 +1,28 @@
+"""Kubernetes quantities ("48Gi", "500m", "1e9") as plain numbers."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]))?\s*")
+_SUFFIXES = {
+    "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
+}  # fmt: skip
+
+
+def quantity(text: str | float | None) -> float | None:
+    """A quantity as a number; None for none and for what is no quantity.
+
+    >>> quantity("48Gi"), quantity("500m"), quantity("much")
+    (51539607552.0, 0.5, None)
+    """
+    if text is None:
+        return None
+    if isinstance(text, int | float):
+        return float(text)
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    number, exponent, suffix = found.groups()
+    return float(number) * (10.0 ** int(exponent) if exponent else _SUFFIXES.get(suffix or "", 1.0))
