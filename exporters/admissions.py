@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from exporters.attribution import contradicts, split_admission
 from exporters.callers import trace_context
 from exporters.engines import EngineFacts
+from exporters.lookups import Wanted
 from exporters.oddities import Oddity
 from exporters.private import KeyedHash
 from exporters.vllm.hook import Admit, Finish, First, Hello, HookRecord, Loaded, Stats
@@ -65,6 +66,7 @@ class _Ended:
     admission: _Admission
     status: RequestStatus
     ttft_seconds: float | None
+    at_unix_seconds: float
     waits_since: float | None = None
     """Monotonic seconds, from the first look at it on."""
 
@@ -81,6 +83,8 @@ class _Request:
     """The latest attempt seen."""
     trace: TraceContext | None = None
     """Its caller's; the hook tells it with the first admission alone."""
+    seen_unix_seconds: float = 0.0
+    """When its latest record happened."""
 
 
 @dataclass(slots=True)
@@ -174,6 +178,7 @@ class Admissions:
             outcome.oddities.append(self._oddity("admission told twice", admit.rid))
             return
         request.attempt = admit.attempt
+        request.seen_unix_seconds = admit.ts
         request.trace = request.trace or trace_context(admit.trace, admit.rid)
         admission = self._admission(admit, request.trace, outcome)
         if admit.attempt == 0:
@@ -190,6 +195,7 @@ class Admissions:
         if not request or not admission:
             outcome.oddities.append(self._oddity("load of an unknown admission", loaded.rid))
             return
+        request.seen_unix_seconds = loaded.ts
         admission.load_seconds = (admission.load_seconds or 0.0) + loaded.wait_s
         if admission is request.again:
             self._end_again(request, outcome)
@@ -199,12 +205,14 @@ class Admissions:
         if request is None:
             outcome.oddities.append(self._oddity("first token of an unknown admission", first.rid))
             return
+        request.seen_unix_seconds = first.ts
         self._end_again(request, outcome)
         self._end_first(request, RequestStatus.SERVED, outcome, first.ttft_s)
 
     def _finish(self, finish: Finish, outcome: Outcome) -> None:
         request = self._requests.pop(finish.rid, None)
         if request is not None:  # else it was given up while it waited, or began before this stream
+            request.seen_unix_seconds = finish.ts
             self._end_again(request, outcome)
             self._end_first(request, RequestStatus.ABORTED, outcome)
 
@@ -228,14 +236,16 @@ class Admissions:
     def _end_again(self, request: _Request, outcome: Outcome) -> None:
         admission, request.again = request.again, None
         if admission is not None:
-            self._record(admission, RequestStatus.READMITTED, outcome)
+            self._record(
+                _Ended(admission, RequestStatus.READMITTED, None, request.seen_unix_seconds), outcome
+            )
 
     def _end_first(
         self, request: _Request, status: RequestStatus, outcome: Outcome, ttft_seconds: float | None = None
     ) -> None:
         admission, request.first = request.first, None
         if admission is not None:
-            self._record(admission, status, outcome, ttft_seconds)
+            self._record(_Ended(admission, status, ttft_seconds, request.seen_unix_seconds), outcome)
 
     def _admission(self, admit: Admit, trace: TraceContext | None, outcome: Outcome) -> _Admission | None:
         """Return the admission with its tokens and chain, None (and why) where its tokens do not add up."""
@@ -249,14 +259,7 @@ class Admissions:
             outcome.oddities.append(self._oddity("chain with an unknown anchor", admit.rid))
         return _Admission(admit, tokens, hashes or (), trace)
 
-    def _record(
-        self,
-        admission: _Admission,
-        status: RequestStatus,
-        outcome: Outcome,
-        ttft_seconds: float | None = None,
-    ) -> None:
-        ended = _Ended(admission, status, ttft_seconds)
+    def _record(self, ended: _Ended, outcome: Outcome) -> None:
         if self._told(ended, outcome):
             return
         self._waiting.append(ended)
@@ -269,9 +272,10 @@ class Admissions:
         if lookups is None:
             self._tell(ended, None, ExternalReason.NOT_REPORTED, outcome)
             return True
-        lookup = lookups.take(admit.rid, admit.attempt)
+        wanted = _wanted(ended)
+        lookup = lookups.take(wanted)
         if lookup is None and tokens.external:
-            if not (overdue or lookups.cannot_come(admit.ts)):
+            if not (overdue or lookups.cannot_come(wanted)):
                 return False
             outcome.oddities.append(self._oddity("load without its lookup", admit.rid))
         reason = ExternalReason.LOOKUP_MISSING
@@ -328,6 +332,20 @@ class Admissions:
             fix="its tokens are counted at most once; if this goes on, the stream loses records",
         )
         return Oddity(what, error)
+
+
+def _wanted(ended: _Ended) -> Wanted:
+    """What to ask a keeper of lookups for."""
+    admit, tokens = ended.admission.admit, ended.admission.tokens
+    return Wanted(
+        request_id=admit.rid,
+        number=admit.attempt,
+        admitted_unix_seconds=admit.ts,
+        ended_unix_seconds=max(admit.ts, ended.at_unix_seconds),
+        prompt_tokens=tokens.prompt,
+        loaded_tokens=tokens.prompt - tokens.computed,
+        external_tokens=tokens.external,
+    )
 
 
 def _guess_block_tokens(admission: _Admission) -> int:

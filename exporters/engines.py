@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from exporters.lookups import Lookups
+from exporters.lookups import LookupKeeper
 from exporters.vllm.residency import Residency
 from tierscope.domain.identity import EngineId
 from tierscope.registry.types import Sample
@@ -23,7 +23,7 @@ class EngineFacts:
     block_tokens: int | None = None
     chunk_tokens: int | None = None
     residency: Residency | None = None
-    lookups: Lookups | None = None
+    lookups: LookupKeeper | None = None
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ admission, which is usual, or after it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from exporters.lmcache.chunk_names import ChunkNames
 from tierscope.domain.requests import CacheLookup, RequestRecord, TierLoad
@@ -16,6 +17,41 @@ MOST_REQUESTS = 100_000
 
 CLOCK_ALLOWANCE_SECONDS = 0.25
 """By how much the clocks of an engine and its cache server may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The admission that a lookup is wanted for: the how many-th of its request, from 0, and what it loaded.
+
+    Its load was over when it ended: with its first token, its end, or a later admission. `loaded_tokens` are
+    counted from the prompt's start, those of L0 with them; `external_tokens` without.
+    """
+
+    request_id: str
+    number: int
+    admitted_unix_seconds: float
+    ended_unix_seconds: float
+    prompt_tokens: int
+    loaded_tokens: int
+    external_tokens: int
+
+
+class LookupKeeper(Protocol):
+    """Knows what the cache below an engine had for its admissions.
+
+    `changes` grows with everything that may settle an admission which waits.
+    """
+
+    changes: int
+
+    def take(self, wanted: Wanted) -> CacheLookup | None:
+        """Return the lookup of an admission, once; None if it is not known, or not yet."""
+
+    def cannot_come(self, wanted: Wanted) -> bool:
+        """Whether it would be known by now."""
+
+    def joined(self, record: RequestRecord) -> None:
+        """A record has its lookup."""
 
 
 @dataclass(slots=True)
@@ -56,15 +92,15 @@ class Lookups:
         self._told_until_unix_seconds = max(self._told_until_unix_seconds, unix_seconds)
         self.changes += 1
 
-    def take(self, request_id: str, number: int) -> CacheLookup | None:
+    def take(self, wanted: Wanted) -> CacheLookup | None:
         """Return the lookup of an admission with the loads it waited for, once; None if it is not known."""
-        asked = self._asked.get(request_id)
-        lookup = None if asked is None else asked.lookups.pop(number, None)
+        asked = self._asked.get(wanted.request_id)
+        lookup = None if asked is None else asked.lookups.pop(wanted.number, None)
         if asked is None or lookup is None:
             return None
         loads, asked.loads = tuple(asked.loads), []
         if not asked.lookups:
-            del self._asked[request_id]
+            del self._asked[wanted.request_id]
         began = lookup.started_unix_seconds or float("-inf")
         return replace(lookup, loads=tuple(load for load in loads if load.ended_unix_seconds >= began))
 
@@ -78,9 +114,9 @@ class Lookups:
             prefix = record.block_hashes[blocks - 1]
             self.names.told(lookup.server, prefix, lookup.first_chunk_hash)
 
-    def cannot_come(self, admitted_unix_seconds: float) -> bool:
+    def cannot_come(self, wanted: Wanted) -> bool:
         """Whether the lookup of such an admission would have been told by now."""
-        return self._told_until_unix_seconds > admitted_unix_seconds + CLOCK_ALLOWANCE_SECONDS
+        return self._told_until_unix_seconds > wanted.admitted_unix_seconds + CLOCK_ALLOWANCE_SECONDS
 
     def _of(self, request_id: str) -> _Asked:
         asked = self._asked.get(request_id)

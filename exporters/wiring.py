@@ -15,19 +15,27 @@ from exporters.lmcache.chunk_names import ChunkNames
 from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.page_source import LmcacheSource
 from exporters.lmcache.record_stream import RecordStream
+from exporters.lmcache.storage_stream import StorageStream
 from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
 from exporters.mount.page_source import MountSource
 from exporters.pages import PageSource
 from exporters.pools import PoolFacts, Pools
 from exporters.private import KeyedHash
+from exporters.storage_reads import StorageReads
 from exporters.streams import Stream, StreamMeaning
 from exporters.vllm.event_stream import EventStream
 from exporters.vllm.hook_stream import HookStream
 from exporters.vllm.page_source import EnginePageSource
 from exporters.vllm.residency import Residency
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
-from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterSettings, LmcacheSettings
+from tierscope.domain.settings import (
+    CurvineSettings,
+    EngineSettings,
+    ExporterSettings,
+    InProcessLmcacheSettings,
+    LmcacheSettings,
+)
 from tierscope.feed.stream_subscriber import Context, StreamSubscriber
 
 
@@ -122,8 +130,29 @@ class StreamOpener:
         """Yield every stream that the settings name; cache servers' first, whose lookups admissions want."""
         for server in settings.lmcache:
             yield from self._open_server(server, settings)
+        for inside in settings.lmcache_in_process:
+            yield from self._open_storages(inside, settings)
         for engine in settings.engines:
             yield from self._open_engine(engine)
+
+    def _open_storages(
+        self, inside: InProcessLmcacheSettings, settings: ExporterSettings
+    ) -> Iterator[Stream]:
+        """Yield the storage hook's stream of each worker of the engine that an LMCache is in."""
+        if not inside.storage_endpoints:
+            return
+        reads = StorageReads(inside.name, inside.workers)
+        for engine in settings.engines:
+            if engine.lmcache == inside.name:
+                self._engines.facts(engine_id(engine)).lookups = reads
+        scanned = inside.pool_is_scanned or inside.pool in {mount.pool for mount in settings.mounts}
+        for worker, endpoint in enumerate(inside.storage_endpoints):
+            owner = inside.name if inside.workers == 1 else f"{inside.name}/{worker}"
+            source = SourceId(SourceKind.LMCACHE_RECORDS, owner)
+            pool = inside.pool or inside.name
+            meaning = StorageStream(pool, worker, reads, where=str(source), pool_is_scanned=scanned)
+            replays = inside.storage_replay_endpoints
+            yield self._stream(source, meaning, endpoint, replays[worker] if replays else None)
 
     def _open_server(self, server: LmcacheSettings, settings: ExporterSettings) -> Iterator[Stream]:
         if server.records_endpoint is None:

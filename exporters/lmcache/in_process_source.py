@@ -73,7 +73,7 @@ class InProcessSource:
         self.facts.chunk_tokens = self.facts.chunk_tokens or reading.chunk_tokens
         result.findings += judge_in_process(reading, where=str(self.source))
         activities, result.restarted = self._activity.advance(reading, at_unix_seconds)
-        result.entries += map(self._without_scanned, activities)
+        result.entries += map(self._without_told, activities)
         result.entries += reading.samples(self.settings.name, at_unix_seconds)
         return result
 
@@ -114,8 +114,10 @@ class InProcessSource:
             break
         return chunk_tokens or self.facts.chunk_tokens, l1_bytes
 
-    def _without_scanned(self, activity: TierActivity) -> TierActivity:
-        if self.pool_is_scanned and activity.tier is Tier.L2:
+    def _without_told(self, activity: TierActivity) -> TierActivity:
+        """Leave out what a scan or the storage hook tells chunk by chunk."""
+        told_elsewhere = self.pool_is_scanned or self.settings.storage_endpoints
+        if told_elsewhere and activity.tier is Tier.L2:
             return replace(activity, stored_blocks=None)
         return activity
 

@@ -67,11 +67,25 @@ def _names_in(exporter: ExporterSettings, file: str, place: str) -> Iterator[Tie
     yield from _twice(mounted, f"{file}, {place}.mounts")
     wanted_servers = [(engine.lmcache, f"engines[{i}].lmcache") for i, engine in enumerate(exporter.engines)]
     wanted_pools = [(server.pool, f"lmcache[{i}].pool") for i, server in enumerate(exporter.lmcache)]
+    yield from _uneven(exporter, f"{file}, {place}")
     yield from _unknown(wanted_servers, servers, f"{file}, {place}")
     wanted_pools += [
         (one.pool, f"lmcache_in_process[{i}].pool") for i, one in enumerate(exporter.lmcache_in_process)
     ]
     yield from _unknown(wanted_pools, list(dict.fromkeys([*pools, *mounted])), f"{file}, {place}")
+
+
+def _uneven(exporter: ExporterSettings, where: str) -> Iterator[TierscopeError]:
+    """Addresses of workers that are not one a worker."""
+    for i, inside in enumerate(exporter.lmcache_in_process):
+        for name in ("storage_endpoints", "storage_replay_endpoints"):
+            given = len(getattr(inside, name))
+            if given not in (0, inside.workers):
+                yield TierscopeError(
+                    f"{given} addresses for {inside.workers} workers",
+                    where=f"{where}.lmcache_in_process[{i}].{name}",
+                    fix="give one a worker, or none",
+                )
 
 
 def _twice(names: Iterable[str], where: str) -> Iterator[TierscopeError]:

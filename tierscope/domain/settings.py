@@ -115,6 +115,15 @@ class InProcessLmcacheSettings:
     pool_is_scanned: bool = documented(
         "Whether another exporter scans the pool, as for an LMCache server.", default=False
     )
+    storage_endpoints: tuple[str, ...] = documented(
+        "ZMQ addresses of the storage hook in each worker, worker 0 first, e.g. tcp://127.0.0.1:5777; "
+        "without them what a request loaded from L1 and from L2 cannot be told apart, and is external.",
+        default=(),
+    )
+    storage_replay_endpoints: tuple[str, ...] = documented(
+        "ZMQ addresses that replay missed records of each worker's storage hook, in the same order.",
+        default=(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,11 @@ class Sender:
         """Records that were not sent and never will be."""
         return self._refused + self._lost
 
+    @property
+    def waiting(self) -> int:
+        """Records in line: none when everything offered so far was published."""
+        return len(self._queue)
+
     def close(self, timeout_seconds: float = 1.0) -> None:
         """Send what is waiting and free the addresses; gives up after the timeout."""
         self._stop.set()

@@ -107,6 +107,32 @@ def test_a_probed_servers_lookups_reach_the_engines_that_load_from_it():
     assert [page.records_are_read for page in pages] == [True, False]
 
 
+def test_the_storage_hooks_of_an_engines_workers_are_one_keeper_of_its_loads():
+    """Each worker has a stream; together they say what the engine's requests loaded from L2."""
+    endpoints = ("tcp://127.0.0.1:1", "tcp://127.0.0.1:2")
+    settings = ExporterSettings(
+        engines=(engine("pod-0", lmcache="inside"),),
+        lmcache_in_process=(
+            InProcessLmcacheSettings(name="inside", workers=2, storage_endpoints=endpoints, pool="pool"),
+        ),
+    )
+    engines = Engines()
+    with zmq.Context() as context:
+        streams = list(
+            StreamOpener(engines, keyed_hash(b"a key of sixteen"), health_of, context).open_all(settings)
+        )
+        for stream in streams:
+            stream.subscriber.close()
+
+    assert [str(stream.health.source) for stream in streams] == [
+        "lmcache_records:inside/0",
+        "lmcache_records:inside/1",
+    ]
+    keeper = engines.facts(engine_id(settings.engines[0])).lookups
+    assert all(stream.meaning.reads is keeper for stream in streams)
+    assert keeper.workers == 2
+
+
 def test_a_scanned_pool_is_told_by_its_scan_and_its_size_by_its_master():
     """Who reads a pool knows who else does; that it is scanned elsewhere, only the settings say."""
     settings = ExporterSettings(

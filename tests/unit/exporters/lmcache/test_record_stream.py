@@ -11,6 +11,7 @@ from exporters.lmcache.record_stream import MOST_CHUNKS, RecordStream
 from exporters.lmcache.records import KINDS
 from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
+from tests.admitted import wanted
 from tests.captured import lmcache_payloads
 from tierscope.domain.errors import BadInput
 from tierscope.domain.events import (
@@ -207,28 +208,28 @@ def test_a_lookup_waits_for_its_admission_with_what_was_loaded_for_it(stream):
         {**lookup, "k": 1, "start": 3.0, "end": 4.0},
     )
 
-    found = stream.lookups.take("r", 1)
+    found = stream.lookups.take(wanted("r", 1))
     assert (found.server, found.hit_tokens, found.l1_hit_tokens) == ("server", 128, 64)
     assert found.loads == (TierLoad(Tier.L2, 3.5, 3.1, 1, 9, "fs"),)
-    assert stream.lookups.take("r", 1) is None
+    assert stream.lookups.take(wanted("r", 1)) is None
 
 
 def test_a_release_that_tells_no_split_settles_nothing(stream):
     """Without tokens by tier a lookup is none that could split an admission."""
     told(stream, {"t": "lookup", "rid": "r", "end": 1.0, "hit_tokens": 64})
 
-    assert stream.lookups.take("r", 0) is None
+    assert stream.lookups.take(wanted("r", 0)) is None
 
 
 def test_what_is_known_to_be_told_follows_the_statistics(stream):
     """What was in line at one statistics has been sent by the next; what the bus held is not told yet."""
     told(stream, stats(10.0, bus_lag_s=2.0))
-    assert not stream.lookups.cannot_come(1.0)
+    assert not stream.lookups.cannot_come(wanted(admitted=1.0))
 
     told(stream, stats(11.0))
 
-    assert stream.lookups.cannot_come(7.0)
-    assert not stream.lookups.cannot_come(8.0)
+    assert stream.lookups.cannot_come(wanted(admitted=7.0))
+    assert not stream.lookups.cannot_come(wanted(admitted=8.0))
 
 
 def test_what_the_probe_or_the_bus_dropped_is_missing(stream):

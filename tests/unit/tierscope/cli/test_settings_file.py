@@ -117,6 +117,24 @@ exporter:
     }
 
 
+def test_lmcache_inside_an_engine_has_a_name_among_servers_and_one_address_a_worker(write):
+    """Its engine names it as it would a server."""
+    text = """
+exporter:
+  engines: [{namespace: a, endpoint: b, replica: r, lmcache: inside}]
+  lmcache: [{name: one, url: "http://one"}]
+  lmcache_in_process:
+  - {name: inside, workers: 2, storage_endpoints: ["tcp://w0", "tcp://w1"], storage_replay_endpoints: ["tcp://w2"]}
+  - {name: one, pool: nowhere}
+"""
+
+    assert dict(problems_of(write(text))) == {
+        "exporter.lmcache": "the name 'one' is used 2 times",
+        "exporter.lmcache_in_process[0].storage_replay_endpoints": "1 addresses for 2 workers",
+        "exporter.lmcache_in_process[1].pool": "nothing is named 'nowhere'",
+    }
+
+
 def test_values_out_of_range_and_names_that_meet_nothing_are_named(write):
     """Ranges follow from the unit in the name; a reference to a server must find it in the file."""
     text = """
