@@ -26,9 +26,17 @@ class PoolFacts:
 
 
 @dataclass(slots=True)
+class ManagedTier:
+    """Whether each LMCache server of this node has the operator's own memory tier as its L2."""
+
+    used_by_server: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Pools:
     """The pools of this node's settings, and those that are only written to."""
 
+    managed_tier: ManagedTier = field(default_factory=ManagedTier)
     _facts: dict[str, PoolFacts] = field(default_factory=dict)
 
     def facts(self, pool: str) -> PoolFacts:

@@ -18,6 +18,7 @@ from exporters.lmcache.record_stream import RecordStream
 from exporters.lmcache.storage_stream import StorageStream
 from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
+from exporters.managed_tier import ManagedTierSource
 from exporters.mount.page_source import MountSource
 from exporters.pages import PageSource
 from exporters.pools import PoolFacts, Pools
@@ -58,6 +59,8 @@ def page_sources(
         pages[url] = EnginePageSource(url, known, engines, began_unix_seconds)
         yield pages[url]
     for inside in settings.lmcache_in_process:
+        # Its page does not name its L2: without a pool it may well be the managed tier.
+        pools.managed_tier.used_by_server[inside.name] = inside.pool is None
         for engine in settings.engines:
             if engine.lmcache == inside.name:
                 yield InProcessSource(
@@ -75,9 +78,13 @@ def page_sources(
             engines=[engines.facts(engine) for engine in loading],
             pool_is_scanned=server.pool_is_scanned or server.pool in scanned,
             records_are_read=server.records_endpoint is not None,
+            pool_facts=None if server.pool is None else pools.facts(server.pool),
+            managed_tier=pools.managed_tier,
         )
     for pool in settings.curvine:
         yield from _pool_sources(pool, pools.facts(pool.name))
+    if settings.managed_tier_file is not None:
+        yield ManagedTierSource(settings.managed_tier_file, pools.managed_tier)
 
 
 def _pool_sources(pool: CurvineSettings, facts: PoolFacts) -> Iterator[PageSource]:

@@ -1,8 +1,8 @@
 """Scans a pool in a process of its own, to be measured and killed: `python -m tests.pool_process SETTINGS`.
 
 SETTINGS are those of the mount, as JSON. It prints a line of JSON when the mount has answered for the first
-time, and one after each complete scan: files, chunks stored and removed, how long it took, the most memory
-used so far.
+time, and one after each complete scan: files, chunks stored and removed, how long it took, the processor time
+and the most memory used so far.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def report(values: Counter, changes: Counter) -> str:
             "stored": changes["stored"],
             "removed": changes["evicted"],
             "seconds": values[metrics.POOL_SCAN_SECONDS],
+            "cpu_seconds": time.process_time(),
             "peak_bytes": peak_bytes(),
         }
     )

@@ -12,6 +12,7 @@ from exporters.engines import EngineFacts
 from exporters.exposition import Exposition, SeriesCache, parse_exposition
 from exporters.fetch import Fetcher
 from exporters.health import Units
+from exporters.lmcache.attachment import judge_engine
 from exporters.lmcache.in_process import InProcessActivity, InProcessReading, read_workers
 from exporters.lmcache.in_process_suspicion import judge_in_process
 from exporters.oddities import Oddity
@@ -72,6 +73,11 @@ class InProcessSource:
         result.units = Units(received=here, missing=self.units - here)
         self.facts.chunk_tokens = self.facts.chunk_tokens or reading.chunk_tokens
         result.findings += judge_in_process(reading, where=str(self.source))
+        if self.settings.pool is not None:
+            stored, size = reading.most("stored_tokens"), reading.chunk_tokens
+            chunks = stored // size if stored is not None and size else None
+            written = reading.most("l2_written")
+            result.findings += judge_engine(chunks, written, self.settings.pool, where=str(self.source))
         activities, result.restarted = self._activity.advance(reading, at_unix_seconds)
         result.entries += map(self._without_told, activities)
         result.entries += reading.samples(self.settings.name, at_unix_seconds)

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from exporters.engines import EngineFacts
 from exporters.exposition import SeriesCache, parse_exposition
 from exporters.fetch import Fetcher
+from exporters.lmcache.attachment import judge_server, server_bytes, uses_managed_tier
 from exporters.lmcache.parse import ServerActivity, ServerStatus, parse_counters, parse_status
 from exporters.lmcache.suspicion import split_untold
 from exporters.oddities import Oddity
 from exporters.pages import PageReading
+from exporters.pools import ManagedTier, PoolFacts
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.events import TierActivity
 from tierscope.domain.identity import SourceId, SourceKind
@@ -25,7 +27,7 @@ class LmcacheSource:
     `pool` is the holder of its L2: the pool's name, or the server's own where it has none. Where the
     `pool_is_scanned`, what was stored there and evicted is told by the scan, chunk by chunk, and the
     counters of this are left out. Where `records_are_read`, the probe's stream tells all that is counted, and
-    the page tells sizes alone.
+    the page tells sizes alone. `pool_facts` are those of the pool it should write to, None without one.
     """
 
     name: str
@@ -34,6 +36,8 @@ class LmcacheSource:
     engines: Sequence[EngineFacts]
     pool_is_scanned: bool = False
     records_are_read: bool = False
+    pool_facts: PoolFacts | None = None
+    managed_tier: ManagedTier = field(default_factory=ManagedTier)
     units: int = 1
     _cache: SeriesCache = field(default_factory=SeriesCache)
     _activity: ServerActivity = field(init=False)
@@ -59,6 +63,12 @@ class LmcacheSource:
                 "with it, the server pushes its metrics and this page is empty",
             )
         reading = PageReading()
+        self.managed_tier.used_by_server[self.name] = uses_managed_tier(page)
+        if self.pool_facts is not None:
+            reading.findings += judge_server(page, self.pool, where=base)
+            held = server_bytes(page)
+            if held is not None:
+                self.pool_facts.cache_bytes[self.name] = held
         if page.garbage is not None:
             reading.oddities.append(Oddity("unreadable metric line", page.garbage, page.garbage_lines))
         if page.repeat is not None:

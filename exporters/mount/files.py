@@ -128,16 +128,37 @@ def kept(files: FileArray, keep: BoolArray) -> FileArray:
         return files
     for name in FILE.names or ():
         files[name][:size] = files[name][keep]
-    # A view keeps the whole array alive: a pool that lost half of its files gives their memory back.
-    return files[:size] if 2 * size > len(files) else files[:size].copy()
+    if _is_its_own(files):
+        files.resize(size, refcheck=False)
+        return files
+    return files[:size].copy()
+
+
+def _is_its_own(files: FileArray) -> bool:
+    """Whether an array's memory can grow and shrink where it is: it has some, and shares it with no other."""
+    return files.base is None and len(files) > 0
+
+
+def _joined(parts: list[FileArray]) -> FileArray:
+    """Put all parts together; the first one grows where it is, for a copy would need as much again."""
+    files = parts.pop(0)
+    size = len(files)
+    if parts and _is_its_own(files):
+        files.resize(size + sum(map(len, parts)), refcheck=False)
+        for part in parts:
+            files[size : size + len(part)] = part
+            size += len(part)
+    elif parts:
+        files = np.concatenate([files, *parts])
+    parts.clear()
+    return files
 
 
 def merged(parts: list[FileArray]) -> FileArray:
     """Return the files of all parts sorted, each once; empties `parts`, so that they can go meanwhile."""
     if not parts:
         return NO_FILES
-    files = parts.pop() if len(parts) == 1 else np.concatenate(parts)
-    parts.clear()
+    files = _joined(parts)
     order = np.argsort(files["path_key"], kind="stable")
     for name in FILE.names or ():
         files[name] = files[name][order]

@@ -13,6 +13,7 @@ from exporters.mount.fetch import Mount, OsMount
 from exporters.mount.figures import Figures, ModelCounts
 from exporters.mount.scan import KEY_CHECK_WORD, Scanner, ScanResult
 from exporters.mount.state import State, load_state, save_state
+from exporters.mount.suspicion import judge_directory
 from exporters.mount.watcher import RETRY_SECONDS, Watcher
 from exporters.oddities import Oddity
 from exporters.pages import PageReading
@@ -102,6 +103,10 @@ class MountSource:
             with self._lock:
                 self._shown = None
             raise news.error
+        if self._shown is not None:
+            reading.findings += judge_directory(
+                self._shown.figures, self._facts, self._settings.models, where=self._settings.path
+            )
         if news.space is not None and not self._facts.master_tells:
             reading.entries.append(
                 TierSample(

@@ -25,8 +25,11 @@ def api_page() -> str:
 def findings_page() -> str:
     """`docs/reference/findings.md`: every kind of finding, by who tells it."""
     from exporters.curvine.suspicion import PoolSuspect
+    from exporters.lmcache.attachment import AttachmentSuspect
     from exporters.lmcache.in_process_suspicion import LmcacheSuspect
     from exporters.lmcache.suspicion import ServerSuspect
+    from exporters.managed_tier import ManagedSuspect
+    from exporters.mount.suspicion import DirectorySuspect
     from exporters.vllm.parse import UNKNOWN_GENERATION
     from exporters.vllm.suspicion import Suspect
     from tierscope.advice.document import FindingKind
@@ -51,6 +54,10 @@ def findings_page() -> str:
         "## Of the pool",
         "From the pages of Curvine's master, workers and FUSE clients, which never met a live cluster yet.",
         table(("kind", "what it says"), _kinds(PoolSuspect)),
+        "## Of the pool's directory",
+        table(("kind", "what it says"), _kinds(DirectorySuspect)),
+        "## Between caches, the pool and the node's memory",
+        table(("kind", "what it says"), [*_kinds(AttachmentSuspect), *_kinds(ManagedSuspect)]),
     )
 
 

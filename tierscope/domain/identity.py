@@ -44,6 +44,8 @@ class SourceKind(StrEnum):
     """One FUSE client; its owner is the pool and the client's address."""
     POOL_MOUNT = "pool_mount"
     """The directory a pool is mounted at, read file name by file name."""
+    MANAGED_TIER = "managed_tier"
+    """The memory that HyperPod's own tier holds back on a node; its owner is the file."""
     FEED = "feed"
     """The stream from an exporter to a collector, which can lose batches like any other."""
 

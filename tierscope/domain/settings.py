@@ -141,8 +141,7 @@ class CurvineSettings:
     )
     fuse_urls: tuple[str, ...] = documented(
         "Base addresses of this node's FUSE clients' web ports, e.g. http://10.0.1.7:9002: the node's, or "
-        "with "
-        "an embedded client the CSI pod's. No port is declared, so nothing finds them by itself.",
+        "the CSI pod's where the client is embedded. No port is declared, so nothing finds them by itself.",
         default=(),
     )
 
@@ -175,6 +174,10 @@ class MountSettings:
     temporary_directories: tuple[str, ...] = documented(
         "Names of directories that hold files being written (LMCache's `relative_tmp_dir`).", default=()
     )
+    models: tuple[str, ...] = documented(
+        "Models that use the pool, as they are served; chunks of others are a finding. None: not judged.",
+        default=(),
+    )
     state_file: str | None = documented(
         "File that keeps what the last scan found, so that evictions during a restart of the exporter "
         "are seen; none: they are not.",
@@ -196,6 +199,11 @@ class ExporterSettings:
         "The Curvine clusters this node's pods mount.", default=()
     )
     mounts: tuple[MountSettings, ...] = documented("The pools to scan where they are mounted.", default=())
+    managed_tier_file: str | None = documented(
+        "Shared-memory file of HyperPod's own memory tier, e.g. /host/dev/shm/ai_toolkit_cache: memory held "
+        "back and used by no cache server is a finding. None: not looked at.",
+        default=None,
+    )
     listen_host: str = documented("Address that /metrics binds.", default="127.0.0.1")
     listen_port: int = documented(
         "Port of /metrics; 0 lets the system choose one, which is printed.", default=0

@@ -6,8 +6,11 @@ import re
 
 from api.app import create_app
 from exporters.curvine.suspicion import PoolSuspect
+from exporters.lmcache.attachment import AttachmentSuspect
 from exporters.lmcache.in_process_suspicion import LmcacheSuspect
 from exporters.lmcache.suspicion import ServerSuspect
+from exporters.managed_tier import ManagedSuspect
+from exporters.mount.suspicion import DirectorySuspect
 from exporters.vllm.parse import UNKNOWN_GENERATION
 from exporters.vllm.suspicion import Suspect
 from tierscope.advice.document import FindingKind
@@ -29,6 +32,16 @@ def test_every_route_has_a_line_that_says_what_it_answers():
 
 def test_every_kind_of_finding_has_a_line_that_says_what_it_means():
     """Those of advice, those of an engine's metrics, of LMCache in and beside one, and of the pool."""
-    kinds = [*FindingKind, *Suspect, UNKNOWN_GENERATION, *LmcacheSuspect, *ServerSuspect, *PoolSuspect]
+    kinds = [
+        *FindingKind,
+        *Suspect,
+        UNKNOWN_GENERATION,
+        *LmcacheSuspect,
+        *ServerSuspect,
+        *PoolSuspect,
+        *DirectorySuspect,
+        *AttachmentSuspect,
+        *ManagedSuspect,
+    ]
 
     assert first_cells(findings_page()) == kinds
