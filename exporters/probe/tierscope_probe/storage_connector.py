@@ -1,9 +1,9 @@
 """The hook in the storage of LMCache inside an engine: LMCache's own file-system connector, observed.
 
-    LMCACHE_REMOTE_STORAGE_PLUGINS=fs
-    LMCACHE_EXTRA_CONFIG='{"remote_storage_plugin.fs.module_path": "tierscope_probe.storage_connector",
-                           "remote_storage_plugin.fs.class_name": "ObservingFSConnector",
-                           "remote_storage_plugin.fs.base_path": "/mnt/pool/kv"}'
+    LMCACHE_REMOTE_STORAGE_PLUGINS=tierscope
+    LMCACHE_EXTRA_CONFIG='{"remote_storage_plugin.tierscope.module_path": "tierscope_probe.storage_connector",
+                           "remote_storage_plugin.tierscope.class_name": "ObservingFSConnector",
+                           "fs_base_path": "/mnt/pool/kv"}'
 
 Every worker of the engine makes one, and each publishes for itself: worker w binds port + w.
 """
