@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from exporters.engines import Engines
@@ -12,6 +12,7 @@ from exporters.health import Units
 from exporters.oddities import Oddity
 from exporters.pages import PageReading
 from exporters.vllm.counters import EngineCounters, EngineGrowth
+from exporters.vllm.offloading import OffloadCounters, OffloadReading, read_offloading
 from exporters.vllm.parse import CacheConfig, EnginePage, PromptCounters, parse_engine_page
 from exporters.vllm.readings import EngineKey
 from tierscope.domain.errors import BadInput, SourceUnreadable
@@ -36,6 +37,7 @@ class EnginePageSource:
     """The page as last read, for who reads other series of it; None where the last try failed."""
     _cache: SeriesCache = field(default_factory=SeriesCache)
     _counters: dict[EngineKey, EngineCounters] = field(default_factory=dict)
+    _offloads: dict[EngineKey, OffloadCounters] = field(default_factory=dict)
     _read_at: float | None = None
 
     @property
@@ -64,6 +66,8 @@ class EnginePageSource:
         later = self._read_at is not None
         since, self._read_at = self._read_at or self.began_unix_seconds, at_unix_seconds
         labels = {counters.engine_label for counters in page.counters}
+        offloads = read_offloading(exposition)
+        blocks = {config.engine_label: config.block_tokens for config in page.configs}
         for counters in page.counters:
             engine = self._engine(counters.engine_label, labels)
             if engine is None:
@@ -75,7 +79,13 @@ class EnginePageSource:
             if growth is not None:
                 reading.restarted |= growth.restarted
                 reading.entries += _entries(engine, counters.model, growth, since, at_unix_seconds)
-        reading.entries += self._samples(page, labels, at_unix_seconds)
+            offload = offloads.get((counters.model, counters.engine_label))
+            if offload is not None:
+                known = self._offload_counters(counters, engine, later=later)
+                block_tokens = blocks.get(counters.engine_label)
+                reading.entries += known.advance(offload, block_tokens, since, at_unix_seconds)
+        hosts = {key[1]: offload for key, offload in offloads.items()}
+        reading.entries += self._samples(page, labels, hosts, at_unix_seconds)
         reading.units = self._units(labels)
         return reading
 
@@ -90,10 +100,23 @@ class EnginePageSource:
         key = counters.model, counters.engine_label
         known = self._counters.get(key)
         if known is None:
-            created = counters.created_unix_seconds
-            new = later or (created is not None and created >= self.began_unix_seconds)
-            known = self._counters[key] = EngineCounters(from_zero=new)
+            known = self._counters[key] = EngineCounters(from_zero=self._are_new(counters, later=later))
         return known.advance(counters)
+
+    def _offload_counters(
+        self, counters: PromptCounters, engine: EngineId, *, later: bool
+    ) -> OffloadCounters:
+        key = counters.model, counters.engine_label
+        known = self._offloads.get(key)
+        if known is None:
+            from_zero = self._are_new(counters, later=later)
+            known = self._offloads[key] = OffloadCounters(str(engine), from_zero)
+        return known
+
+    def _are_new(self, counters: PromptCounters, *, later: bool) -> bool:
+        """Whether all that an engine's counters say is of our time."""
+        created = counters.created_unix_seconds
+        return later or (created is not None and created >= self.began_unix_seconds)
 
     def _engine(self, label: str, labels: set[str]) -> EngineId | None:
         """Whose series have this label: the engine of that rank, or the only one there is."""
@@ -107,27 +130,42 @@ class EnginePageSource:
             return None
         return EngineId(first.namespace, first.endpoint, first.replica, int(label))
 
-    def _samples(self, page: EnginePage, labels: set[str], at_unix_seconds: float) -> Iterator[TierSample]:
+    def _samples(
+        self,
+        page: EnginePage,
+        labels: set[str],
+        hosts: Mapping[str, OffloadReading],
+        at_unix_seconds: float,
+    ) -> Iterator[TierSample]:
         usage = {counters.engine_label: counters.usage_ratio for counters in page.counters}
         for config in page.configs:
             engine = self._engine(config.engine_label, labels)
             if engine is not None:
                 pinned = _pinned_blocks(usage.get(config.engine_label), config.blocks)
-                yield from self._samples_of(engine, config, pinned, at_unix_seconds)
+                host = hosts.get(config.engine_label)
+                yield from self._samples_of(engine, config, pinned, host, at_unix_seconds)
 
     def _samples_of(
-        self, engine: EngineId, config: CacheConfig, pinned_blocks: int | None, at_unix_seconds: float
+        self,
+        engine: EngineId,
+        config: CacheConfig,
+        pinned_blocks: int | None,
+        host: OffloadReading | None,
+        at_unix_seconds: float,
     ) -> Iterator[TierSample]:
         facts = self.engines.facts(engine)
         facts.block_tokens = facts.block_tokens or config.block_tokens
         for tier in Tier:
             held = facts.residency.held(tier) if facts.residency is not None else None
             capacity = config.blocks if tier is Tier.L0 else None
-            if capacity is not None or held is not None:
+            offload = host if tier is Tier.L1 and host is not None and host.host_bytes is not None else None
+            if capacity is not None or held is not None or offload is not None:
                 yield TierSample(
                     tier=tier,
                     holder=str(engine),
                     at_unix_seconds=at_unix_seconds,
+                    capacity_bytes=None if offload is None else offload.host_bytes,
+                    pinned_bytes=None if offload is None else offload.pinned_bytes,
                     capacity_blocks=capacity,
                     used_blocks=None if held is None else held.distinct,
                     block_tokens=config.block_tokens,

@@ -52,7 +52,7 @@ def read_engines(page: Exposition) -> Iterator[EngineReading]:
     counters = {family: _counts(page, family) for family in _COUNTERS}
     keys = dict.fromkeys(key for found in counters.values() for key in found)
     for family in (names.BY_SOURCE, names.CACHED_BY_SOURCE):
-        keys |= dict.fromkeys(_key(series) for series in _named(page, family))
+        keys |= dict.fromkeys(engine_key(series) for series in _named(page, family))
     created = _gauges(page, names.CREATED)
     gauges = {family: _gauges(page, family) for family in _GAUGES}
     for key in keys:
@@ -81,7 +81,8 @@ _COUNTERS = (names.PROMPT, names.QUERIES, names.HITS, names.EXTERNAL_QUERIES, na
 _GAUGES = (names.RUNNING, names.WAITING, names.USAGE)
 
 
-def _key(series: Series) -> EngineKey:
+def engine_key(series: Series) -> EngineKey:
+    """Whose series it is."""
     return series.labels.get("model_name", ""), series.labels.get("engine", "0")
 
 
@@ -95,7 +96,7 @@ def _counts(page: Exposition, family: Names) -> dict[EngineKey, int]:
     found: dict[EngineKey, int] = {}
     for series, value in _named(page, family).items():
         if _is_count(value):
-            found[_key(series)] = found.get(_key(series), 0) + int(value)
+            found[engine_key(series)] = found.get(engine_key(series), 0) + int(value)
     return found
 
 
@@ -104,14 +105,14 @@ def _gauges(page: Exposition, family: Names) -> dict[EngineKey, float]:
     found: dict[EngineKey, float] = {}
     for series, value in _named(page, family).items():
         if _is_count(value):
-            found[_key(series)] = max(found.get(_key(series), 0.0), value)
+            found[engine_key(series)] = max(found.get(engine_key(series), 0.0), value)
     return found
 
 
 def _by_source(page: Exposition, family: Names, key: EngineKey) -> dict[str, int]:
     found: dict[str, int] = {}
     for series, value in _named(page, family).items():
-        if _key(series) == key and _is_count(value):
+        if engine_key(series) == key and _is_count(value):
             source = series.labels.get("source", "")
             found[source] = found.get(source, 0) + int(value)
     return found
@@ -122,7 +123,7 @@ def _buckets(page: Exposition, family: Names, key: EngineKey) -> Buckets | None:
     cumulative: dict[float, float] = {}
     for series, value in page.named(f"{name}_bucket").items():
         edge = _edge(series)
-        if _key(series) == key and edge is not None:
+        if engine_key(series) == key and edge is not None:
             cumulative[edge] = cumulative.get(edge, 0.0) + value
     total, total_sum = (_first(page, f"{name}_{part}", key) for part in ("count", "sum"))
     return buckets_of(cumulative, total, total_sum) if cumulative else None
@@ -137,7 +138,7 @@ def _edge(series: Series) -> float | None:
 
 
 def _first(page: Exposition, name: str, key: EngineKey) -> float:
-    return sum(value for series, value in page.named(name).items() if _key(series) == key)
+    return sum(value for series, value in page.named(name).items() if engine_key(series) == key)
 
 
 def _is_count(value: float) -> bool:
