@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from tierscope.domain.events import SourceCoverage, TierSample
@@ -94,7 +96,7 @@ def _window(rows: list[tuple], config: TestbedConfig, end: float) -> RequestWind
         chunk_tokens=config.tokens_per_chunk,
         at_unix_seconds=np.array([row[0] for row in rows]),
         engine=np.array([row[1] for row in rows], dtype=np.int32),
-        session=np.zeros(len(rows), dtype=np.uint64),
+        session=np.array([_session(request.session) for request in requests], dtype=np.uint64),
         prompt=prompt,
         l0=l0,
         l1=l1,
@@ -107,3 +109,8 @@ def _window(rows: list[tuple], config: TestbedConfig, end: float) -> RequestWind
         offsets=np.concatenate(([0], np.cumsum([len(chain) for chain in chains])), dtype=np.int64),
         block_hashes=np.concatenate(chains),
     )
+
+
+def _session(name: str) -> int:
+    """A session's number, the same in every run."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")

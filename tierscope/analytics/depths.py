@@ -18,8 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from tierscope.domain.trace import Int32Array, Int64Array
+
+BoolArray = NDArray[np.bool_]
 
 
 class Paths(NamedTuple):
@@ -152,4 +155,39 @@ def hit_blocks(paths: Paths, capacities: Int64Array) -> Int32Array:
             place = end
         _touch(paths, request, owners, tree)
         resident += length
+    return hits
+
+
+@njit(cache=True)
+def held_blocks(paths: Paths, touches: BoolArray, capacity: int) -> Int32Array:
+    """Leading blocks of each request in an LRU that only the requests `touches` (n,) marks go through: (n,).
+
+    The others merely look: what a replica would have had for a request that went elsewhere.
+    """
+    n = len(paths.offsets) - 1
+    owners = np.full(paths.n_ids, -1, np.int32)
+    tree = np.zeros(n + 1, np.int64)
+    hits = np.zeros(n, np.int32)
+    resident = 0
+    for request in range(n):
+        start = paths.offsets[request]
+        length = paths.offsets[request + 1] - start
+        at_start = resident
+        taken = 0
+        place = 0
+        while place < length:
+            owner = owners[paths.ids[start + place]]
+            if owner < 0:
+                break
+            end = _run_end(paths, request, place, owner)
+            # Blocks this request took from newer owners count as they did when it came.
+            depth = at_start - taken - _sum_to(tree, owner) + (place if touches[request] else 0)
+            hits[request] += min(max(capacity - depth, 0), end - place)
+            if touches[request]:
+                _add(tree, owner, place - end)
+                taken += end - place
+            place = end
+        if touches[request]:
+            _touch(paths, request, owners, tree)
+            resident += length - taken
     return hits

@@ -65,6 +65,7 @@ def simulate(
 ) -> None:
     """Serve a trace at its own times: tokens by tier, TTFT, the load it bears, and who served how much."""
     from tierscope.cli.output import print_json, stderr
+    from tierscope.cli.simulated_misses import miss_tokens
     from tierscope.domain.deployment import RoutingPolicy
     from tierscope.sim.knee import knee_speed
     from tierscope.sim.serving import Fleet, serve
@@ -91,6 +92,7 @@ def simulate(
         status.update("looking for the knee")
         speed = knee_speed(requests, fleet) if knee else None
     document = _document(requests, served, replicas, speed, seconds)
+    document["miss_tokens"] = miss_tokens(requests, served, fleet)
     if as_json:
         print_json(document)
     else:
@@ -173,6 +175,9 @@ def _print(document: dict[str, Any]) -> None:
     for tier in ("l0", "l1", "l2", "computed"):
         table.add_row(tier, f"{tokens[tier]:,}", f"{tokens[tier] / max(tokens['prompt'], 1):.1%}")
     stdout.print(table)
+    for cause, computed in sorted(document["miss_tokens"].items(), key=lambda row: -row[1]):
+        if computed:
+            stdout.print(f"computed because of {cause}: {computed / max(tokens['prompt'], 1):.1%}")
     ttft = document["ttft_seconds"]
     if document["saturated"]:
         stdout.print("saturated: requests come faster than the fleet can take, and wait ever longer")

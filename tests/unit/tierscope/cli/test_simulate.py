@@ -37,6 +37,8 @@ def test_simulate_prints_the_promised_document(trace):
     assert set(document["ttft_seconds"]) == {"mean", "p50", "p90"}
     assert document["knee_requests_per_second"] is None
     assert document["seconds"] > 0
+    assert sum(document["miss_tokens"].values()) == tokens["computed"]
+    assert document["miss_tokens"]["compulsory"] > 0
 
 
 def test_a_bigger_fleet_memory_never_computes_more(trace):
