@@ -2,7 +2,8 @@
 
 TTFT less queue = fixed + computed tokens x c + L1 tokens x l1 + L2 tokens x l2, fitted by weighted least
 absolute deviations: noise is multiplicative, so each row is divided by a first prediction, and a line of
-medians is not moved by the few requests that took ten times as long. Coefficients are not negative.
+medians is not moved by the few requests that took ten times as long. Coefficients are not negative. The same
+fit for another quantile weighs what lies above the line by it, and what lies below by the rest.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ class TtftFit(NamedTuple):
         return np.maximum(predicted, SMALLEST_PREDICTION_SECONDS)
 
 
-def fit_ttft(tokens: FloatArray, seconds: FloatArray) -> TtftFit:
-    """Fit seconds (n,) on tokens by origin (n, origins); needs more rows than columns, all finite."""
+def fit_ttft(tokens: FloatArray, seconds: FloatArray, quantile: float = 0.5) -> TtftFit:
+    """Fit a quantile of seconds (n,) on tokens by origin (n, origins); more rows than columns, all finite."""
     design = np.column_stack((np.ones(len(tokens)), tokens))
     weights = np.ones(len(seconds))
     for _ in range(3):
-        coefficients = _not_negative(design * weights[:, None], seconds * weights)
+        coefficients = _not_negative(design * weights[:, None], seconds * weights, quantile)
         fit = TtftFit(coefficients, 0.0)
         weights = 1 / np.maximum(fit.seconds(tokens), 0.01 * float(np.median(seconds)) + 1e-9)
     ratio = seconds / fit.seconds(tokens)
     return TtftFit(coefficients, float(np.median(np.abs(ratio - 1))))
 
 
-def _not_negative(design: FloatArray, target: FloatArray) -> FloatArray:
+def _not_negative(design: FloatArray, target: FloatArray, quantile: float) -> FloatArray:
     """Least absolute deviations without negative coefficients: drop the most negative one and fit again."""
     kept = np.flatnonzero(np.abs(design).sum(axis=0) > 0)
     result = np.zeros(design.shape[1])
     while len(kept):
-        found = _least_absolute(design[:, kept], target)
+        found = _least_absolute(design[:, kept], target, quantile)
         if found.min() >= 0:
             result[kept] = found
             return result
@@ -61,14 +62,16 @@ def _not_negative(design: FloatArray, target: FloatArray) -> FloatArray:
     return result
 
 
-def _least_absolute(design: FloatArray, target: FloatArray) -> FloatArray:
-    """Minimise the sum of |target - design @ x| by iteratively reweighted least squares."""
+def _least_absolute(design: FloatArray, target: FloatArray, quantile: float) -> FloatArray:
+    """Minimise the sum of |target - design @ x|, each side by its weight, by reweighted least squares."""
     scale = np.abs(design).max(axis=0)
     scaled = design / scale
     found = np.linalg.lstsq(scaled, target, rcond=None)[0]
     floor = SMALLEST_RESIDUAL * float(np.median(np.abs(target))) + 1e-12
     for _ in range(MOST_ITERATIONS):
-        root = 1 / np.sqrt(np.maximum(np.abs(target - scaled @ found), floor))
+        residual = target - scaled @ found
+        side = np.where(residual > 0, quantile, 1 - quantile)
+        root = np.sqrt(side / np.maximum(np.abs(residual), floor))
         after = np.linalg.lstsq(scaled * root[:, None], target * root, rcond=None)[0]
         if np.abs(after - found).max() <= 1e-9 * np.abs(after).max():
             found = after
