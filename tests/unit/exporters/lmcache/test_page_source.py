@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from exporters.engines import EngineFacts
+from exporters.exposition import parse_exposition
+from exporters.ledger import Ledger
+from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.page_source import LmcacheSource
 from tierscope.domain.events import TierActivity, TierSample
+from tierscope.domain.settings import InProcessLmcacheSettings
 from tierscope.domain.tiers import Tier
+from tierscope.domain.units import GIB
+from tierscope.registry.metrics import USED_BYTES
 
 
 class Server:
@@ -46,6 +54,28 @@ def test_a_server_tells_what_it_stored_in_its_pool(server):
     activity = l2_activity(server)
 
     assert (activity.stored_blocks, activity.lookup_hit_tokens) == (64, 896)
+
+
+def test_what_a_server_held_before_it_restarted_is_not_there_any_more(server):
+    """UD-39: another incarnation has an L1 of its own; of one that does not answer none is known."""
+    source = LmcacheSource("one", "http://one", "pool", ())
+    ledger = Ledger("test", lambda entries: None)
+
+    def used():
+        return {s.labels: s.value for s in ledger.samples() if s.metric is USED_BYTES}
+
+    ledger.post(source.source, source.read(server, 1.0).entries)
+    assert used() == {("l1", "one"): 3_014_656}
+
+    begun_anew = server.status.replace(b"1795956620088522666", b"1795956620088522667")
+    server.status = re.sub(rb'("memory_used_bytes": ?)3014656', rb"\g<1>0", begun_anew)
+    again = source.read(server, 2.0)
+    ledger.post(source.source, again.entries)
+    assert again.restarted
+    assert used() == {("l1", "one"): 0}
+
+    ledger.forget_readings(source.source)
+    assert used() == {}
 
 
 def test_what_a_scan_tells_of_the_pool_the_server_does_not_tell_again(server):
@@ -91,3 +121,21 @@ def test_where_records_are_read_the_page_tells_sizes_alone(server):
     source.read(server, 1.0)
 
     assert [type(entry) for entry in source.read(server, 2.0).entries] == [TierSample]
+
+
+def test_the_size_of_l1_is_one_workers_inside_an_engine_and_the_nodes_beside_it(server):
+    """UD-43: 30 GiB as set are 120 GiB of four workers inside an engine, and 30 of a server of its own."""
+    lines = (f'lmcache:local_cache_usage{{worker_id="{worker}",role="worker"}} 5' for worker in range(4))
+    page = parse_exposition("\n".join(lines), where="engine")
+    settings = InProcessLmcacheSettings(name="inside", workers=4, l1_bytes=30 * GIB, chunk_tokens=64)
+    inside = InProcessSource(settings, EngineFacts(), lambda: page)
+    server.status = server.status.replace(
+        b'"memory_total_bytes":4194304', b'"memory_total_bytes":32212254720'
+    )
+
+    def l1_bytes(source):
+        entries = source.read(server, 1.0).entries
+        return [e.capacity_bytes for e in entries if isinstance(e, TierSample) and e.tier is Tier.L1]
+
+    assert l1_bytes(inside) == [120 * GIB]
+    assert l1_bytes(LmcacheSource("beside", "http://one", "pool", ())) == [30 * GIB]
