@@ -93,16 +93,23 @@ class Lookups:
         self.changes += 1
 
     def take(self, wanted: Wanted) -> CacheLookup | None:
-        """Return the lookup of an admission with the loads it waited for, once; None if it is not known."""
+        """Return the lookup of an admission with the loads made for it, once; None if it is not known.
+
+        Its loads are those that ended after it began and before the request's next lookup did.
+        """
         asked = self._asked.get(wanted.request_id)
         lookup = None if asked is None else asked.lookups.pop(wanted.number, None)
         if asked is None or lookup is None:
             return None
-        loads, asked.loads = tuple(asked.loads), []
-        if not asked.lookups:
+        began = _began(lookup)
+        until = min(
+            (_began(each) for n, each in asked.lookups.items() if n > wanted.number), default=float("inf")
+        )
+        mine = [load for load in asked.loads if began <= load.ended_unix_seconds < until]
+        asked.loads = [load for load in asked.loads if load.ended_unix_seconds >= until]
+        if not asked.lookups and not asked.loads:
             del self._asked[wanted.request_id]
-        began = lookup.started_unix_seconds or float("-inf")
-        return replace(lookup, loads=tuple(load for load in loads if load.ended_unix_seconds >= began))
+        return replace(lookup, loads=tuple(mine))
 
     def joined(self, record: RequestRecord) -> None:
         """A record has its lookup: note what engine and server call the same first tokens."""
@@ -125,3 +132,8 @@ class Lookups:
                 del self._asked[next(iter(self._asked))]
             asked = self._asked[request_id] = _Asked()
         return asked
+
+
+def _began(lookup: CacheLookup) -> float:
+    start = lookup.started_unix_seconds
+    return lookup.ended_unix_seconds if start is None else start

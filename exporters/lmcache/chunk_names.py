@@ -66,7 +66,7 @@ def _mismatch(server: str, strangers: dict[str, int]) -> Finding:
         f"the same prompts have other chunk names in each of two LMCache servers: {pairs}; what one stores "
         "in the shared pool the other never finds",
         where=server,
-        fix="give all servers the same --hash-algorithm; with builtin also the same PYTHONHASHSEED. blake3, "
-        "the default, needs no seed",
+        fix="give all servers the same --hash-algorithm, best blake3, the default, which needs no seed; "
+        "builtin needs one PYTHONHASHSEED everywhere, and before Python 3.12 even that is not enough",
     )
     return Finding(ServerSuspect.HASH_SEED, Severity.CRITICAL, error)
