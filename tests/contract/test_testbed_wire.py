@@ -13,9 +13,11 @@ import msgspec
 import pytest
 import zmq
 
+from tests.captured import lmcache_payloads
 from tierscope.testbed import Faults, Mix, Testbed, TestbedConfig
 from tierscope.testbed.model.counters import TTFT_EDGES_SECONDS
 from tierscope.testbed.testbed import vllm_site
+from tierscope_probe.lmcache_records import RECORDS
 
 PATIENCE_MILLISECONDS = 60_000
 SMALL = {
@@ -66,6 +68,7 @@ def said(request):
             "split": request.param,
             "events": frames_of(engine.events_replay_endpoint),
             "hook": frames_of(engine.hook_replay_endpoint),
+            "cache": frames_of(server.records_replay_endpoint),
             "vllm": text(engine.metrics_url),
             "lmcache": text(server.url + "/metrics"),
             "status": json.loads(text(server.url + "/status")),
@@ -146,6 +149,28 @@ def test_hook_values_have_the_recorded_types(said, captures):
         assert types <= allowed, f"{kind}.{field}"
 
 
+def test_cache_records_are_the_probes(said, captures):
+    """Kinds, fields in their order, and types of values are those of the probe in recorded servers."""
+    records = [record for *_, payload in said["cache"][:-1] for record in msgspec.msgpack.decode(payload)]
+    recorded = [
+        record
+        for folder in ("lmcache/mp_pull/events.jsonl", "observer/c_lmcache_mp/lmcache_events.jsonl")
+        for payload in lmcache_payloads(captures / folder)
+        for record in msgspec.msgpack.decode(payload)
+    ]
+    theirs = value_types(recorded)
+    never_recorded = {"l2_failed"}
+
+    assert {record["t"] for record in records} >= {
+        *("hello", "lookup", "load", "store", "l1_stored", "l1_evicted", "l2_stored", "stats"),
+    }
+    assert all(tuple(record) == ("t", *RECORDS[record["t"]]) for record in records)
+    for (kind, field), types in value_types(records).items():
+        if kind not in never_recorded:
+            allowed = theirs[kind, field] | {(list, None), (type(None), None)}
+            assert types <= allowed | ({(list, bytes)} if field == "hashes" else set()), f"{kind}.{field}"
+
+
 def test_events_have_the_recorded_fields_and_types(said, captures):
     """A batch is the same array, and its events the same maps, as vLLM's own."""
     lines = (captures / "vllm" / "run-a-prefix-cache" / "kv_events.jsonl").read_text().splitlines()
@@ -178,7 +203,7 @@ def test_replay_answers_have_the_recorded_frames(said, captures):
     lines = (captures / "vllm" / "run-a-prefix-cache" / "replay_from_0.jsonl").read_text().splitlines()
     recorded = [[base64.b64decode(frame) for frame in json.loads(line)["frames_b64"]] for line in lines]
 
-    for stream in ("events", "hook"):
+    for stream in ("events", "hook", "cache"):
         assert said[stream][-1] == recorded[-1]
         assert {(len(frames), frames[0], len(frames[2])) for frames in said[stream]} == {
             (len(frames), frames[0], len(frames[2])) for frames in recorded

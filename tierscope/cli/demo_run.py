@@ -143,7 +143,8 @@ class DemoRun:
 
 def testbed_config(options: DemoOptions) -> TestbedConfig:
     """Set the testbed's clock and size so that its traffic takes as long as the person asked for."""
-    config = TestbedConfig(seed=options.seed)
+    # The engines do not say which tier served a load: the probes in the cache servers do.
+    config = TestbedConfig(seed=options.seed, tier_split=False)
     if options.trace is None:
         span_seconds, replicas = config.history_seconds, config.replicas
     else:

@@ -79,6 +79,8 @@ class Faults:
 
     events: StreamFaults = field(default_factory=StreamFaults)
     hook: StreamFaults = field(default_factory=StreamFaults)
+    cache: StreamFaults = field(default_factory=StreamFaults)
+    """The records of the probes in the cache servers."""
     hung_pages: frozenset[str] = frozenset()
     """Pages that accept a connection and never answer: `vllm-0`, `lmcache-2`, `curvine`, …"""
     page_delay_seconds: float = 0.0
@@ -130,6 +132,8 @@ class TestbedConfig:
     """Chunks an engine stores at once (one step of chunked prefill); a batch is kept whole or refused."""
     tier_split: bool = True
     """Whether engines say which tier served a load; plain LMCache connectors do not."""
+    cache_probe: bool = True
+    """Whether the probe runs in the cache servers, whose records say which tier had what."""
 
     l2_workers: int = 2
     l2_block_bytes: float = 64 * MIB

@@ -1,4 +1,4 @@
-"""One replica on the wire: its event stream and its hook's stream, a batch a step on each."""
+"""One replica on the wire: its event stream and the streams of its probes, a batch a step on each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import zmq
 
 from tierscope.testbed.config import Faults, TestbedConfig
 from tierscope.testbed.model.engine import Engine
+from tierscope.testbed.wire.cache_records import CacheRecordWriter
 from tierscope.testbed.wire.channel import Channel
 from tierscope.testbed.wire.events import EventEncoder
 from tierscope.testbed.wire.records import Record, RecordWriter
@@ -34,6 +35,7 @@ class Replica:
         self.tally = Tally()
         self.events = Channel(_stream(context, f"kv@{name}@{config.model}", config))
         self.hook = Channel(_stream(context, f"hook@{name}", config))
+        self.cache = Channel(_stream(context, f"cache@{name}", config))
         self.started_unix_seconds = epoch_unix_seconds
         self._epoch_unix_seconds = epoch_unix_seconds
         self._encode_events = EventEncoder(config.block_tokens).encode
@@ -48,11 +50,24 @@ class Replica:
             tier_split=config.tier_split,
         )
         self.records.hello(0.0)
+        self._cache_records: list[Record] = []
+        self.cache_records = CacheRecordWriter(
+            self._cache_records.append,
+            config,
+            server=f"lmcache-{index}",
+            epoch_unix_seconds=epoch_unix_seconds,
+        )
+        self.cache_records.hello(0.0)
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """Every stream of the replica."""
+        return self.events, self.hook, self.cache
 
     @property
     def empty(self) -> bool:
         """Whether everything said went out."""
-        return self.events.empty and self.hook.empty and not self._records
+        return all(channel.empty for channel in self.channels) and not self._records
 
     def end_step(self, engine: Engine, now_seconds: float, wall_seconds: float, faults: Faults) -> None:
         """Make a batch of what each publisher said in the step that ends now, and send what is due."""
@@ -61,6 +76,15 @@ class Replica:
             payload = self._encode_events(changes, self._epoch_unix_seconds + now_seconds)
             due = wall_seconds + faults.events.delay_seconds
             self.events.hold(payload, until_wall_seconds=due, sent=_nothing)
+        self.cache_records.tick(now_seconds)
+        if told := self._cache_records[:]:
+            self._cache_records.clear()
+            due = wall_seconds + faults.cache.delay_seconds
+            self.cache.hold(
+                self._encode_records(told),
+                until_wall_seconds=due,
+                sent=partial(self.tally.read_cache, told),
+            )
         if records := self._records[:]:
             self._records.clear()
             due = wall_seconds + faults.hook.delay_seconds
@@ -74,10 +98,14 @@ class Replica:
     def send_due(self, wall_seconds: float, faults: Faults) -> None:
         """Send what was held back long enough."""
         self.events.send_due(wall_seconds, faults.events)
+        self.cache.send_due(wall_seconds, faults.cache)
         self.hook.send_due(wall_seconds, faults.hook)
 
     def restart(self, now_seconds: float) -> None:
-        """The engine restarted: sequences begin at 0, what did not go out is gone, the hook says hello."""
+        """The engine restarted: sequences begin at 0, what did not go out is gone, the hook says hello.
+
+        The cache server is a process of its own, and goes on.
+        """
         self._records.clear()
         self.events.restart()
         self.hook.restart()
@@ -86,8 +114,8 @@ class Replica:
 
     def close(self) -> None:
         """Close the sockets."""
-        self.events.stream.close()
-        self.hook.stream.close()
+        for channel in self.channels:
+            channel.stream.close()
 
 
 def _stream(context: zmq.Context[zmq.Socket[bytes]], topic: str, config: TestbedConfig) -> Stream:

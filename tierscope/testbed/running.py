@@ -60,6 +60,7 @@ class Running:
             config,
             workload,
             observe=lambda index: self.replicas[index].records,
+            watch=lambda index: self.replicas[index].cache_records if config.cache_probe else None,
             restarted=lambda index: self.replicas[index].restart(self.fleet.schedule.now_seconds),
         )
         sites = Sites(
@@ -115,7 +116,7 @@ class Running:
 
     def _keep_up(self) -> None:
         poller = zmq.Poller()
-        streams = [channel.stream for replica in self.replicas for channel in (replica.events, replica.hook)]
+        streams = [channel.stream for replica in self.replicas for channel in replica.channels]
         for stream in streams:
             poller.register(stream.router, zmq.POLLIN)
         while not self._stopping.is_set():

@@ -140,8 +140,14 @@ class Testbed:
             for index, replica in enumerate(running.replicas)
         )
         servers = tuple(
-            LmcacheSettings(name=name, url=running.pages.url(name), pool=CURVINE)
-            for name in map(lmcache_site, range(config.replicas))
+            LmcacheSettings(
+                name=lmcache_site(index),
+                url=running.pages.url(lmcache_site(index)),
+                pool=CURVINE,
+                records_endpoint=replica.cache.stream.endpoint if config.cache_probe else None,
+                records_replay_endpoint=replica.cache.stream.replay_endpoint if config.cache_probe else None,
+            )
+            for index, replica in enumerate(running.replicas)
         )
         pool = CurvineSettings(name=CURVINE, master_urls=(running.pages.url(CURVINE),))
         return ExporterSettings(name="testbed", engines=engines, lmcache=servers, curvine=(pool,))

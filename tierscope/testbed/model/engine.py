@@ -118,7 +118,10 @@ class Engine:
         """Ask L1 and L2 for the whole prompt; only what lies beyond L0 is used."""
         chunk_tokens = self.cache.chunk_tokens
         chunks = self._chunks(task.request, task.total)
-        lookup = task.lookup = self.cache.lookup(chunks, self._schedule.now_seconds)
+        now = self._schedule.now_seconds
+        lookup = task.lookup = self.cache.lookup(chunks, now)
+        if self.cache.watch:
+            self.cache.watch.looked_up(task.request.request_id, task.attempt, chunks, lookup, now)
         # When everything was found the last token is computed all the same.
         task.found_chunks = lookup.hit
         end = min(lookup.hit * chunk_tokens, task.total - 1)

@@ -7,7 +7,7 @@ from functools import partial
 
 from tierscope.testbed.config import TestbedConfig
 from tierscope.testbed.model.engine import Engine
-from tierscope.testbed.model.l1 import Cache
+from tierscope.testbed.model.l1 import Cache, CacheWatch
 from tierscope.testbed.model.l2 import Pool
 from tierscope.testbed.model.schedule import Schedule
 from tierscope.testbed.model.service import Service
@@ -23,7 +23,8 @@ DRAIN_SECONDS = 30.0
 class Fleet:
     """Runs a workload on a deployment. The same configuration and workload do the same, step by step.
 
-    `observe` gives the observer of a replica; `restarted` is told when one lost everything.
+    `observe` gives the observer of a replica's engine, `watch` that of its cache server, if it has one;
+    `restarted` is told when an engine lost everything.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Fleet:
         workload: Workload,
         *,
         observe: Callable[[int], Observer],
+        watch: Callable[[int], CacheWatch | None] = lambda _: None,
         restarted: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.schedule = Schedule()
@@ -52,7 +54,7 @@ class Fleet:
         self._router = ROUTERS[config.routing](config.replicas)
         self._unsettled = 0
         self._more_arrivals = True
-        caches = [self._new_cache() for _ in range(config.replicas)]
+        caches = [self._new_cache(watch(index)) for index in range(config.replicas)]
         self.engines = [self._new_engine(index, cache, life=0) for index, cache in enumerate(caches)]
         self._lives = [0] * config.replicas
         if config.duration_seconds is not None:
@@ -117,7 +119,7 @@ class Fleet:
         else:
             self.schedule.at(follow_up.at_seconds, partial(self._arrive, follow_up))
 
-    def _new_cache(self) -> Cache:
+    def _new_cache(self, watch: CacheWatch | None) -> Cache:
         config = self._config
         return Cache(
             self.pool,
@@ -127,6 +129,7 @@ class Fleet:
             eviction_ratio=config.l1_eviction_ratio,
             store_batch_chunks=config.store_batch_chunks,
             retain_loads=config.l1_retain_loads,
+            watch=watch,
         )
 
     def _new_engine(self, index: int, cache: Cache, *, life: int) -> Engine:

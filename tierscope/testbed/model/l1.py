@@ -6,6 +6,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from tierscope.testbed.model.l2 import Pool
 
@@ -53,6 +54,32 @@ class Lookup:
     loaded: Sequence[int] = ()
 
 
+class CacheWatch(Protocol):
+    """What sits in a server and watches; times are virtual seconds."""
+
+    def looked_up(
+        self, request_id: str, number: int, chunks: Sequence[int], lookup: Lookup, at_seconds: float
+    ) -> None:
+        """The lookup of a request's `number`-th admission was answered."""
+
+    def stored(self, chunks: Sequence[int], source: str, at_seconds: float) -> None:
+        """Chunks came into L1: by a `store` of the engine, or by a `load` from L2."""
+
+    def left(self, chunks: Sequence[int], reason: str, at_seconds: float) -> None:
+        """Chunks left L1: for want of room (`capacity`), or right after the read they were loaded for."""
+
+    def refused(self, chunks: Sequence[int], at_seconds: float) -> None:
+        """Chunks of a store were not kept."""
+
+    def not_loaded(self, chunks: Sequence[int], at_seconds: float) -> None:
+        """There was no room in L1 for chunks that L2 has."""
+
+    def wrote_back(
+        self, chunks: Sequence[int], new: Sequence[int], completed: int, at_seconds: float
+    ) -> None:
+        """Chunks were sent to L2, which now has `completed` of them; the `new` ones it had not before."""
+
+
 class Cache:
     """Least recently used chunks of host memory.
 
@@ -71,7 +98,9 @@ class Cache:
         eviction_ratio: float,
         store_batch_chunks: int,
         retain_loads: bool,
+        watch: CacheWatch | None = None,
     ) -> None:
+        self.watch = watch
         self.capacity_chunks = capacity_chunks
         self.chunk_tokens = chunk_tokens
         self.counters = CacheCounters()
@@ -104,6 +133,8 @@ class Cache:
         loaded = [chunk for chunk in chunks[l1:hit] if chunk not in self._chunks]
         if len(loaded) > self.capacity_chunks - self.used_chunks:
             self.counters.load_refused += len(loaded)
+            if self.watch:
+                self.watch.not_loaded(loaded, at_seconds)
             loaded, hit = [], l1
         pinned = [chunk for chunk in chunks[:hit] if chunk in self._chunks]
         for chunk in reversed(pinned):
@@ -111,6 +142,8 @@ class Cache:
         self._pins.update(pinned)
         self._staged += len(loaded)
         self._count_lookup(len(chunks), hit, l1, len(loaded))
+        if loaded and self.watch:
+            self.watch.stored(loaded, "load", at_seconds)
         for chunk in loaded:
             self._pool.read(chunk)
         return Lookup(hit, l1, pinned, loaded)
@@ -124,12 +157,13 @@ class Cache:
             if not self._pins[chunk]:
                 del self._pins[chunk]
         self._staged -= len(lookup.loaded)
-        kept = 0
+        dropped = lookup.loaded
         if self._retain_loads:
-            before = len(self._chunks)
+            dropped = [chunk for chunk in lookup.loaded if chunk in self._chunks]
             self._chunks.update((chunk, None) for chunk in reversed(lookup.loaded))
-            kept = len(self._chunks) - before
-        self.counters.evicted += len(lookup.loaded) - kept
+        self.counters.evicted += len(dropped)
+        if dropped and self.watch:
+            self.watch.left(dropped, "after_read", at_seconds)
 
     def store(self, chunks: Sequence[int], at_seconds: float) -> None:
         """Take chunks in batches, each whole or not at all, and write what was taken to L2."""
@@ -138,20 +172,25 @@ class Cache:
             batch = [c for c in chunks[start : start + self._store_batch_chunks] if c not in self._chunks]
             if len(batch) > self.capacity_chunks - self.used_chunks:
                 self.counters.refused += len(batch)
+                if self.watch:
+                    self.watch.refused(batch, at_seconds)
             elif batch:
                 self._chunks.update((chunk, None) for chunk in reversed(batch))
                 self.counters.written += len(batch)
+                if self.watch:
+                    self.watch.stored(batch, "store", at_seconds)
                 self._write_back(batch, at_seconds)
 
     def tick(self, at_seconds: float) -> None:
         """Catch up with the eviction loop, which looks once a second."""
+        first = self.counters.ticks + 1
         due = math.floor(at_seconds) - self.counters.ticks
         self.counters.ticks += max(due, 0)
-        for _ in range(due):
-            if self.used_chunks < self._watermark_chunks or not self._evict():
+        for round_ in range(due):
+            if self.used_chunks < self._watermark_chunks or not self._evict(first + round_):
                 return
 
-    def _evict(self) -> bool:
+    def _evict(self, at_seconds: float) -> bool:
         """Drop a share of the resident chunks, least recently used first; False when none could go."""
         if not self._chunks:
             return False
@@ -163,6 +202,8 @@ class Cache:
             del self._chunks[chunk]
         self.counters.evicted += len(victims)
         self.counters.rounds += 1
+        if victims and self.watch:
+            self.watch.left(victims, "capacity", at_seconds)
         return bool(victims)
 
     def _oldest(self, most: int) -> list[int]:
@@ -179,9 +220,13 @@ class Cache:
         counters.stores += 1
         counters.submitted += len(batch)
         counters.read += len(batch)
-        written = self._pool.counters.written
-        counters.completed += sum(self._pool.put(chunk, at_seconds) for chunk in batch)
-        counters.put += self._pool.counters.written - written
+        missing = [chunk for chunk in batch if not self._pool.holds(chunk)]
+        completed = sum(self._pool.put(chunk, at_seconds) for chunk in batch)
+        new = [chunk for chunk in missing if self._pool.holds(chunk)]
+        counters.completed += completed
+        counters.put += len(new)
+        if self.watch:
+            self.watch.wrote_back(batch, new, completed, at_seconds)
 
     def _count_lookup(self, asked: int, hit: int, l1: int, loaded: int) -> None:
         counters, tokens = self.counters, self.chunk_tokens

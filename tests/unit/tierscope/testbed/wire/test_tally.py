@@ -54,3 +54,28 @@ def test_a_new_hook_knows_nothing_of_admissions_before_it():
     tally.read([{"t": "hello"}, first("a")])
 
     assert tally.served == 0
+
+
+def lookup(rid, l1_hit_tokens, k=0):
+    return {"t": "lookup", "rid": rid, "k": k, "l1_hit_tokens": l1_hit_tokens}
+
+
+def test_the_cache_servers_lookup_splits_a_load():
+    """Whichever stream goes out first; L1 gets what it had beyond L0, L2 the rest."""
+    early, late = Tally(), Tally()
+    early.read_cache([lookup("a", 64), lookup("a", 0, k=1)])
+    early.read([admit("a", external=48), first("a")])
+    late.read([admit("a", external=48), first("a")])
+    assert late.tokens.external == 48
+    late.read_cache([lookup("a", 64)])
+
+    assert early.tokens == late.tokens == TokenSplit(100, l0=32, l1=32, l2=16, computed=20)
+
+
+def test_a_lookup_gives_l1_no_more_than_was_loaded():
+    """Nor less than nothing, where L0 has more than L1."""
+    tally = Tally()
+    tally.read_cache([lookup("more", 96), lookup("less", 16)])
+    tally.read([admit("more", external=16), admit("less", external=16), first("more"), first("less")])
+
+    assert tally.tokens == TokenSplit(200, l0=64, l1=16, l2=16, computed=104)
