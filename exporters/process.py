@@ -16,6 +16,8 @@ import zmq
 from exporters.engines import Engines
 from exporters.health import Health, Voice
 from exporters.ledger import Ledger
+from exporters.lmcache.controller import Controller
+from exporters.lmcache.controller_listener import ControllerListener
 from exporters.mount.page_source import MountSource
 from exporters.oddities import Oddities
 from exporters.pages import Desk, PagePoller, PageSource, ShowingSource
@@ -23,7 +25,7 @@ from exporters.pools import Pools
 from exporters.private import keyed_hash, load_key
 from exporters.streams import Stream, StreamReader
 from exporters.wiring import StreamOpener, mount_sources, page_sources
-from tierscope.domain.identity import SourceId
+from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.settings import ExporterSettings
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.feed.stream_subscriber import Context
@@ -169,7 +171,7 @@ class Exporter:
         reader = StreamReader(streams, desk, on_record=spans.emit)
         coverage = _Ticker(lambda: self._tell_coverage(desk), settings.poll_seconds)
         self._parts = _Parts(feed, spans, pusher, ledger, engines, metrics)
-        workers: list[Worker] = [*pollers, reader, coverage]
+        workers: list[Worker] = [*pollers, reader, *self._controllers(opening, desk), coverage]
         opening.callback(_stop, workers)
         for worker in workers:
             worker.start()
@@ -236,6 +238,25 @@ class Exporter:
             opening.callback(stream.subscriber.close)
             streams.append(stream)
         return streams
+
+    def _controllers(self, opening: ExitStack, desk: Desk) -> list[ControllerListener]:
+        context: Context = zmq.Context()
+        opening.callback(context.term)
+        listeners: list[ControllerListener] = []
+        for inside in self._settings.lmcache_in_process:
+            if inside.controller_endpoint is not None:
+                source = SourceId(SourceKind.LMCACHE_CONTROLLER, inside.name)
+                listener = ControllerListener(
+                    Controller(inside.name, where=str(source), chunk_tokens=inside.chunk_tokens or 0),
+                    self._health(source, STREAM_FRESH_SECONDS),
+                    desk,
+                    pull_endpoint=inside.controller_endpoint,
+                    reply_endpoint=inside.controller_reply_endpoint,
+                    context=context,
+                )
+                opening.callback(listener.close)
+                listeners.append(listener)
+        return listeners
 
     def _health(self, source: SourceId, fresh_seconds: float) -> Health:
         health = Health(

@@ -121,7 +121,9 @@ class InProcessSource:
         return chunk_tokens or self.facts.chunk_tokens, l1_bytes
 
     def _without_told(self, activity: TierActivity) -> TierActivity:
-        """Leave out what a scan or the storage hook tells chunk by chunk."""
+        """Leave out what a scan, the storage hook or the workers' messages tell chunk by chunk."""
+        if self.settings.controller_endpoint is not None and activity.tier is Tier.L1:
+            return replace(activity, evicted_blocks=None)
         told_elsewhere = self.pool_is_scanned or self.settings.storage_endpoints
         if told_elsewhere and activity.tier is Tier.L2:
             return replace(activity, stored_blocks=None)

@@ -124,6 +124,15 @@ class InProcessLmcacheSettings:
         "ZMQ addresses that replay missed records of each worker's storage hook, in the same order.",
         default=(),
     )
+    controller_endpoint: str | None = documented(
+        "ZMQ address to listen at for what its workers tell their controller (controller_pull_url, there "
+        "without tcp://), e.g. tcp://127.0.0.1:9100: what came into L1 and left it, by chunk. An LMCache "
+        "has one controller, so not where a kvaware router has its own.",
+        default=None,
+    )
+    controller_reply_endpoint: str | None = documented(
+        "ZMQ address to answer workers at that register (controller_reply_url).", default=None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
