@@ -8,10 +8,6 @@ maybe partial; Mooncake's own traces have 512 tokens a block.
 
 from __future__ import annotations
 
-import gzip
-import re
-import zlib
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -22,11 +18,10 @@ import numpy as np
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import Int64Array, Trace
 from tierscope.domain.units import BLOCK_HASH_MASK
+from tierscope.traces.lines import decode_line, numbered_lines
 from tierscope.traces.rows import Dialect, Rows, no_request, trace_of
 
 BLOCK_TOKENS = 512
-MAX_LINE_BYTES = 64 * 1024 * 1024
-GZIP_MAGIC = b"\x1f\x8b"
 DIALECT = Dialect(row="line", at="timestamp", blocks="hash_ids")
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -42,6 +37,7 @@ class Line(msgspec.Struct):
 
 
 DECODER = msgspec.json.Decoder(Line)
+WISH = 'write {"timestamp", "input_length", "output_length", "hash_ids"}, or --skip-bad'
 
 
 def read_mooncake(path: Path, *, block_tokens: int = BLOCK_TOKENS, skip_bad: bool = False) -> Trace:
@@ -52,9 +48,9 @@ def read_mooncake(path: Path, *, block_tokens: int = BLOCK_TOKENS, skip_bad: boo
     numbers: list[int] = []
     lines: list[Line] = []
     skipped = 0
-    for number, text in _lines(path):
+    for number, text in numbered_lines(path):
         try:
-            line = _line(text, where=f"{path}, line {number}")
+            line = decode_line(text, DECODER, where=f"{path}, line {number}", wish=WISH)
         except BadInput:
             if not skip_bad:
                 raise
@@ -73,52 +69,6 @@ def read_mooncake(path: Path, *, block_tokens: int = BLOCK_TOKENS, skip_bad: boo
         skip_bad=skip_bad,
         skipped=skipped,
     )
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes | None]]:
-    """Yield numbered lines; None in place of the rest of a compressed file that ends too early."""
-    number = 0
-    try:
-        with path.open("rb") as plain:
-            compressed = plain.read(2) == GZIP_MAGIC
-        with gzip.open(path) if compressed else path.open("rb") as stream:
-            while text := stream.readline(MAX_LINE_BYTES):
-                number += 1
-                yield number, text
-    except OSError as error:
-        if isinstance(error, gzip.BadGzipFile):
-            yield number + 1, None
-            return
-        raise BadInput(
-            f"the file cannot be read: {error.strerror or error}",
-            where=str(path),
-            fix="check path and permissions",
-        ) from error
-    except (EOFError, zlib.error):
-        yield number + 1, None
-
-
-def _line(text: bytes | None, *, where: str) -> Line | None:
-    """Decode a line; None for a blank one."""
-    if text is None:
-        raise BadInput(
-            "the compressed file is damaged or ends too early",
-            where=where,
-            fix="fetch it again, or --skip-bad to use what is before",
-        )
-    if not text.strip():
-        return None
-    try:
-        return DECODER.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        message, _, place = str(error).partition(" - at `$.")
-        missing = re.search(r"missing required field `(\w+)`", message)
-        field = missing[1] if missing else place.rstrip("`")
-        raise BadInput(
-            f"not a request: {message}",
-            where=f"{where}, field {field}" if field else where,
-            fix='write {"timestamp", "input_length", "output_length", "hash_ids"}, or --skip-bad',
-        ) from error
 
 
 def _rows(numbers: list[int], lines: list[Line]) -> Rows:

@@ -11,9 +11,10 @@ PARQUET_MAGIC = b"PAR1"
 
 
 def read_trace(path: Path, *, block_tokens: int | None = None, skip_bad: bool = False) -> Trace:
-    """Read a trace: Parquet, or Mooncake JSONL, plain or gzip-compressed.
+    """Read a trace: Parquet, or Mooncake JSONL or a lookup log of LMCache, plain or gzip-compressed.
 
-    `block_tokens` None: 512 for Mooncake, found from the rows for Parquet. Raises `BadInput`.
+    `block_tokens` None: 512 for Mooncake, found from the rows for Parquet and in a lookup log that tells it,
+    else 256. Raises `BadInput`.
     """
     try:
         with path.open("rb") as file:
@@ -26,6 +27,10 @@ def read_trace(path: Path, *, block_tokens: int | None = None, skip_bad: bool = 
         from tierscope.traces.parquet import read_parquet  # noqa: PLC0415  pyarrow takes a while to import
 
         return read_parquet(path, block_tokens=block_tokens, skip_bad=skip_bad)
+    from tierscope.traces.lookup_log import is_lookup_log, read_lookup_log  # noqa: PLC0415
+
+    if is_lookup_log(path):
+        return read_lookup_log(path, block_tokens=block_tokens, skip_bad=skip_bad)
     from tierscope.traces.mooncake import BLOCK_TOKENS, read_mooncake  # noqa: PLC0415
 
     return read_mooncake(path, block_tokens=block_tokens or BLOCK_TOKENS, skip_bad=skip_bad)
