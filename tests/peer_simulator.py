@@ -8,33 +8,12 @@ from __future__ import annotations
 import numpy as np
 from kvcache_sim.plan import build_execution_plan
 from kvcache_sim.policies import simulate_policy
-from kvcache_sim.trace import TraceData
 
+from tierscope.cli.benches.analytics import as_peer
 from tierscope.domain.trace import Trace
 
 POLICIES = {"lru": "lru", "fifo": "fifo", "opt": "optimal"}
 """Our name of a policy to its own."""
-
-
-def as_peer(trace: Trace) -> TraceData:
-    """A trace as the peer takes it, its tokens block by block; no detour over a file."""
-    lengths = np.diff(trace.offsets)
-    tokens = np.full(trace.accesses, trace.block_tokens, dtype=np.int64)
-    asked = lengths > 0
-    last = trace.input_tokens - (lengths - 1) * trace.block_tokens
-    tokens[trace.offsets[1:][asked] - 1] = np.clip(last[asked], 1, trace.block_tokens)
-    return TraceData(
-        ids=trace.block_ids.tolist(),
-        tokens=tokens.tolist(),
-        request_starts=trace.offsets.tolist(),
-        block_size=trace.block_tokens,
-        request_count=trace.requests,
-        unique_raw_blocks=len(np.unique(trace.block_ids)),
-        total_input_tokens=int(trace.input_tokens.sum()),
-        average_input_tokens=float(trace.input_tokens.mean()),
-        parse_errors=0,
-        skipped_records=0,
-    )
 
 
 def peer_hit_tokens(trace: Trace, policy: str, capacities: list[int]) -> dict[int, int]:

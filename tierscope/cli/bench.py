@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tierscope.cli.options import Json
+from tierscope.cli.options import BlockTokens, Json, SpreadHours, SpreadSeed
 
 if TYPE_CHECKING:
     from tierscope.cli.benches.rows import Row
+    from tierscope.domain.trace import Trace
 
     Bench = Callable[[], Iterator[Row]]
 
@@ -19,11 +22,17 @@ if TYPE_CHECKING:
 def bench(
     as_json: Json = False,
     only: Annotated[str | None, typer.Option("--only", help="One bench, by its name.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Trace for analytics and simulator; else a generated one.")
+    ] = None,
+    spread_hours: SpreadHours = None,
+    seed: SpreadSeed = 1,
+    block_tokens: BlockTokens = None,
 ) -> None:
     """Print our figures next to the peers': same machine, same work, same run."""
     from tierscope.cli.output import print_json, stderr
 
-    found = benches()
+    found = benches(_requests(trace, spread_hours, seed, block_tokens))
     if only is not None and only not in found:
         raise typer.BadParameter(f"--only {only}: there are {', '.join(found)}")
     rows: list[Row] = []
@@ -37,15 +46,29 @@ def bench(
         _print_table(rows)
 
 
-def benches() -> dict[str, Bench]:
+def benches(trace: Trace) -> dict[str, Bench]:
     """Every bench by name; a new one is a function in its room's file and a line here."""
-    from tierscope.cli.benches import analytics, exporters
+    from tierscope.cli.benches import analytics, exporters, simulator
 
     return {
         "page_parser": exporters.page_parser,
         "event_decoder": exporters.event_decoder,
-        "chain_kernel": analytics.chain_kernel,
+        "curve": partial(analytics.curve_and_peer, trace),
+        "hit_split": partial(simulator.hit_split, trace),
+        "ttft": partial(simulator.time_to_first_token, trace),
+        "policies": partial(simulator.eviction_policies, trace),
     }
+
+
+def _requests(path: Path | None, spread_hours: float | None, seed: int, block_tokens: int | None) -> Trace:
+    """The trace that analytics and simulator are measured on."""
+    from tierscope.cli.benches.generated import generated_trace
+    from tierscope.cli.spread import spread
+    from tierscope.traces.open import read_trace
+
+    if path is None:
+        return generated_trace()
+    return spread(read_trace(path, block_tokens=block_tokens), spread_hours, seed)
 
 
 def _print_table(rows: list[Row]) -> None:

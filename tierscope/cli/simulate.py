@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,6 +55,9 @@ def simulate(
     chat: Annotated[
         bool, typer.Option("--chat", help="Requests are chats; kvaware cannot read them.")
     ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Serve it through every router as well.")
+    ] = False,
     knee: Annotated[
         bool, typer.Option("--knee/--no-knee", help="Look for the load at which TTFT doubles.")
     ] = True,
@@ -67,6 +71,7 @@ def simulate(
     from tierscope.cli.output import print_json, stderr
     from tierscope.cli.simulated_misses import miss_tokens
     from tierscope.domain.deployment import RoutingPolicy
+    from tierscope.sim.compare import compare_routers
     from tierscope.sim.knee import knee_speed
     from tierscope.sim.serving import Fleet, serve
     from tierscope.traces.open import read_trace
@@ -93,6 +98,8 @@ def simulate(
         speed = knee_speed(requests, fleet) if knee else None
     document = _document(requests, served, replicas, speed, seconds)
     document["miss_tokens"] = miss_tokens(requests, served, fleet)
+    if compare:
+        document["routers"] = [asdict(result) for result in compare_routers(requests, fleet)]
     if as_json:
         print_json(document)
     else:
@@ -129,6 +136,7 @@ def _document(
 ) -> dict[str, Any]:
     import numpy as np
 
+    from tierscope.sim.compare import imbalance
     from tierscope.sim.knee import requests_per_second
 
     split = {tier: int(part.sum()) for tier, part in served.split._asdict().items()}
@@ -157,7 +165,7 @@ def _document(
         "saturated": None if speed is None else speed < SATURATED,
         "requests_per_second": rate,
         "knee_requests_per_second": None if speed is None or rate is None else speed * rate,
-        "imbalance": float(tokens.max() / tokens.mean()) if tokens.sum() else None,
+        "imbalance": imbalance(trace, served, replicas),
         "per_replica": [
             {"requests": int(count), "tokens": int(sum_)} for count, sum_ in zip(asked, tokens, strict=True)
         ],
@@ -193,5 +201,19 @@ def _print(document: dict[str, Any]) -> None:
     for number, replica in enumerate(document["per_replica"]):
         table.add_row(str(number), f"{replica['requests']:,}", f"{replica['tokens']:,}")
     stdout.print(table)
+    if "routers" in document:
+        _print_routers(document["routers"])
     if document["refused_requests"]:
         stdout.print(f"{document['refused_requests']:,} requests are longer than an engine can hold")
+
+
+def _print_routers(routers: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from tierscope.cli.output import stdout
+
+    table = Table("router", "hit ratio", "imbalance", "mean TTFT")
+    for row in routers:
+        ttft = format_seconds(row["mean_ttft_seconds"])
+        table.add_row(row["policy"], f"{row['hit_ratio']:.1%}", f"{row['imbalance']:.2f}", ttft)
+    stdout.print(table)

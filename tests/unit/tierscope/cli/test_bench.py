@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from exporters.exposition import parse_exposition
 from tierscope.cli.bench import benches
-from tierscope.cli.benches import analytics, exporters
+from tierscope.cli.benches import exporters, generated, simulator
+from tierscope.cli.benches.generated import generated_trace
 from tierscope.cli.main import app
 
 
@@ -19,22 +20,23 @@ def small(monkeypatch):
     """Inputs of a size for tests."""
     monkeypatch.setattr(exporters, "HISTOGRAMS", 2)
     monkeypatch.setattr(exporters, "BATCHES", 5)
-    monkeypatch.setattr(analytics, "SESSIONS", 5)
-    monkeypatch.setattr(analytics, "TURNS", 3)
+    monkeypatch.setattr(generated, "SESSIONS", 5)
+    monkeypatch.setattr(generated, "TURNS", 3)
+    monkeypatch.setattr(simulator, "CONFIGURATIONS", 2)
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["bench", *arguments])
+    return CliRunner().invoke(app, ["bench", *map(str, arguments)])
 
 
 def test_every_bench_is_a_row_with_its_unit_and_peer():
     """One JSON document; a ratio where there is a peer, null where there is none."""
     rows = json.loads(run("--json").stdout)["rows"]
 
-    assert len(rows) == len(benches())
+    assert len(rows) > len(benches(generated_trace()))
     for row in rows:
         assert set(row) == {"what", "value", "unit", "peer", "ratio"}
-        assert row["value"] > 0
+        assert row["value"] > 0 or row["unit"] == "tokens"
         assert (row["peer"] is None) == (row["ratio"] is None)
     assert rows[0]["peer"] == "prometheus_client.parser"
 
@@ -54,10 +56,11 @@ def test_a_bench_that_does_not_exist_is_refused_with_those_that_do():
 
 def test_the_table_names_what_was_measured():
     """For people, without `--json`."""
-    result = run("--only", "chain_kernel")
+    result = run("--only", "curve")
 
     assert result.exit_code == 0
-    assert "exact hit ratio" in result.output
+    assert "exact hit" in result.output
+    assert "accesses/s" in result.output
 
 
 def test_both_parsers_do_the_same_work():
@@ -67,3 +70,12 @@ def test_both_parsers_do_the_same_work():
     peers = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
 
     assert parse_exposition(page, where="bench").values == [sample.value for sample in peers]
+
+
+def test_a_trace_of_ones_own_is_measured_next_to_the_peer(fixtures):
+    """No hit token differs from the peer's at the sizes that it measures."""
+    trace = fixtures / "traces" / "conversations.jsonl"
+    rows = json.loads(run("--only", "curve", "--trace", trace, "--json").stdout)["rows"]
+
+    assert rows[0]["peer"].startswith("kvcache-simulator")
+    assert rows[1]["value"] == 0

@@ -60,6 +60,17 @@ def test_the_table_shows_what_people_ask_first(trace):
         assert words in result.stdout
 
 
+def test_routers_are_compared_on_request(trace):
+    """All five, the best mean TTFT first, each with its hits and its imbalance; people get a table."""
+    routers = run("simulate", trace, *SIZES, "--no-knee", "--compare")["routers"]
+    table = CliRunner().invoke(app, ["simulate", str(trace), *SIZES, "--no-knee", "--compare"])
+
+    assert [row["policy"] for row in routers if row["imbalance"] >= 1] == [row["policy"] for row in routers]
+    assert {row["policy"] for row in routers} >= {"gateway", "kvaware", "prefixaware"}
+    assert routers == sorted(routers, key=lambda row: row["mean_ttft_seconds"])
+    assert "imbalance" in table.stdout
+
+
 def test_a_router_nobody_knows_is_wrong_usage(trace):
     """Exit status 2, with those there are."""
     result = CliRunner().invoke(app, ["simulate", str(trace), "--policy", "random"])
