@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal
 
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
+from tierscope.advice.document import Curve, Finding
+from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.requests import TokenSplit
+from tierscope.domain.tiers import Tier
 
 documented = ConfigDict(use_attribute_docstrings=True)
 
@@ -40,6 +45,52 @@ class Recommendations:
     """Every endpoint that has a recommendation."""
 
     recommendations: tuple[RecommendationSummary, ...]
+    next: int | None = None
+    """Send it as `after` for the rest; null after the last."""
+
+
+@dataclass(frozen=True, config=documented)
+class RecommendationHistory:
+    """What was advised before, newest first."""
+
+    recommendations: tuple[RecommendationSummary, ...]
+    next: int | None
+    """Send it as `after` for the rest; null after the last."""
+
+
+@dataclass(frozen=True, config=documented)
+class Curves:
+    """Hit ratio by size of each tier."""
+
+    generated_at: datetime
+    curves: Mapping[Tier, Curve]
+
+
+@dataclass(frozen=True, config=documented)
+class EndpointFinding:
+    """A finding and whose it is."""
+
+    namespace: str
+    endpoint: str
+    finding: Finding
+
+
+@dataclass(frozen=True, config=documented)
+class Findings:
+    """Findings of every endpoint, gravest first."""
+
+    findings: tuple[EndpointFinding, ...]
+    next: int | None
+    """Send it as `after` for the rest; null after the last."""
+
+
+@dataclass(frozen=True, config=documented)
+class Configurations:
+    """Configurations of an endpoint, newest first."""
+
+    deployments: tuple[DeploymentSince, ...]
+    next: int | None
+    """Send it as `after` for the rest; null after the last."""
 
 
 @dataclass(frozen=True, config=documented)
@@ -115,4 +166,17 @@ class Coverage:
 
     start_unix_seconds: float
     end_unix_seconds: float
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, config=documented)
+class Completeness:
+    """How much of an endpoint's request records arrived in a span of time."""
+
+    namespace: str
+    endpoint: str
+    start_unix_seconds: float
+    end_unix_seconds: float
+    completeness_ratio: float | None
+    """Null where no source reports it."""
     sources: tuple[Source, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -11,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from tierscope.advice.what_if import Abandoned
 from tierscope.domain.errors import StoreUnusable, TierscopeError
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,12 @@ def answer_problems(app: FastAPI) -> None:
     def ours(_: Request, error: TierscopeError) -> Response:
         return problem(error, _status_of(error))
 
+    @app.exception_handler(Abandoned)
+    def abandoned(request: Request, _: Abandoned) -> Response:
+        # Nobody reads this: the status is for logs and proxies.
+        gone = TierscopeError("the client left", where=request.url.path, fix="ask again")
+        return problem(gone, HTTPStatus.REQUEST_TIMEOUT)
+
     @app.exception_handler(RequestValidationError)
     def arguments(request: Request, error: RequestValidationError) -> Response:
         found = error.errors()
@@ -73,6 +81,31 @@ def answer_problems(app: FastAPI) -> None:
             fix="look at the API's log and report it",
         )
         return problem(wrong, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def describe_problems(app: FastAPI) -> None:
+    """Have the app's OpenAPI document say of every error what is sent: our shape, and its media type."""
+    describe = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = describe()
+            for path in document["paths"].values():
+                for route in path.values():
+                    _describe_errors(route["responses"])
+            for unused in ("HTTPValidationError", "ValidationError"):
+                document["components"]["schemas"].pop(unused, None)
+        return app.openapi_schema or {}
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def _describe_errors(responses: dict[str, Any]) -> None:
+    """4XX and 5XX are ours; the framework's own 422 is one of them."""
+    responses.pop("422", None)
+    for status, response in responses.items():
+        if status in {"4XX", "5XX"}:
+            response["content"] = {MEDIA_TYPE: response["content"].pop("application/json")}
 
 
 def _status_of(error: TierscopeError) -> int:

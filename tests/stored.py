@@ -24,6 +24,7 @@ class StoredInMemory:
     sources: tuple[SourceCoverage, ...] = ()
     evidences: dict[Name, Evidence] = field(default_factory=dict)
     configurations: dict[Name, tuple[DeploymentSince, ...]] = field(default_factory=dict)
+    earlier: dict[Name, tuple[bytes, ...]] = field(default_factory=dict)
     answers: bool = True
     asked: list[TimeSpan] = field(default_factory=list)
 
@@ -65,6 +66,10 @@ class StoredInMemory:
     def latest_recommendation(self, namespace: str, endpoint: str) -> bytes | None:
         self.endpoints()
         return self.recommendations.get((namespace, endpoint))
+
+    def recommendation_history(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[bytes, ...]:
+        self.asked.append(span)
+        return self.earlier.get((namespace, endpoint), ())
 
     def row_counts(self) -> Mapping[str, int]:
         return {"requests": len(self.records)}

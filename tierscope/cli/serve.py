@@ -16,29 +16,35 @@ CHECK_SECONDS = 0.25
 
 def serve(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
     """Serve the API; run the collector beside it and start it again if it dies."""
-    import uvicorn
-
     from api.app import create_app
+    from api.guard import Limits
     from tierscope.cli.logs import log_to_stderr
     from tierscope.cli.processes import Restarter, Stopped, StopRequest, announce
+    from tierscope.cli.serve_api import access_of, addresses, server_of
     from tierscope.cli.settings_file import load_settings
     from tierscope.storage.serving import RemoteReader
 
     log_to_stderr()
     stop = StopRequest(lifeline=lifeline)
     settings = load_settings(config)
-    listener = listen(settings.api.listen_host, settings.api.listen_port)
+    api = settings.api
+    access = access_of(api, settings.collector.kubernetes)
+    limits = Limits(
+        body_bytes=api.most_body_bytes, requests=api.most_requests, body_seconds=api.request_seconds
+    )
+    listener = listen(api.listen_host, api.listen_port)
     try:
         collector = Restarter(["collect", "--config", str(config)], stop=stop)
     except Stopped:
         listener.close()
         return
     try:
-        app = create_app(RemoteReader(Path(collector.addresses["socket"])), time.time)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", access_log=False))
+        reader = RemoteReader(Path(collector.addresses["socket"]))
+        server = server_of(create_app(reader, time.time, access=access, limits=limits), api)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="api")
         thread.start()
-        announce(addresses(listener) | {"collector_pid": str(collector.pid)}, as_json=as_json)
+        where = addresses(listener.getsockname()[:2], is_tls=api.tls_certificate_file is not None)
+        announce(where | {"collector_pid": str(collector.pid)}, as_json=as_json)
         while thread.is_alive() and not stop.wait(CHECK_SECONDS):
             collector.check()
         server.should_exit = True
@@ -58,9 +64,3 @@ def listen(host: str, port: int) -> socket.socket:
             where=f"{host}:{port} (settings api.listen_host, api.listen_port)",
             fix="choose a free port, or 0 to let the system choose one",
         ) from error
-
-
-def addresses(listener: socket.socket) -> dict[str, str]:
-    """Where the API answers and where its documentation is."""
-    host, port = listener.getsockname()[:2]
-    return {"api": f"http://{host}:{port}", "docs": f"http://{host}:{port}/docs"}

@@ -338,6 +338,25 @@ class ApiSettings:
     listen_port: int = documented(
         "Port of the API; 0 lets the system choose one, which is printed.", default=0
     )
+    token_file: str | None = documented(
+        "File of callers, a line each: a name, scopes (`read`, `what_if`, `metrics`, joined by commas), and "
+        "a token. It is read again when it changes.",
+        default=None,
+    )
+    kubernetes_reviews: bool = documented(
+        "Let Kubernetes decide on tokens: who they belong to (TokenReview), and which non-resource paths of "
+        "`get /v1`, `post /v1/what-if` and `get /metrics` they may use (SubjectAccessReview).",
+        default=False,
+    )
+    tls_certificate_file: str | None = documented(
+        "Certificate (PEM, with its chain) to serve TLS with; none: plain HTTP.", default=None
+    )
+    tls_key_file: str | None = documented("Key of the certificate (PEM).", default=None)
+    most_body_bytes: int = documented("Longest body of a request.", default=65_536)
+    most_requests: int = documented("Most requests that are answered at a time.", default=64)
+    request_seconds: float = documented(
+        "Longest time for a request's head, and again for its body, to come in.", default=10.0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,6 +106,14 @@ class DuckDbReader:
             row = cursor.execute(_RECOMMENDATION, [namespace, endpoint]).fetchone()
         return None if row is None else str(row[0]).encode()
 
+    def recommendation_history(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[bytes, ...]:
+        """See `Reader`."""
+        with self._database.reading() as cursor:
+            rows = cursor.execute(
+                _RECOMMENDATIONS, [namespace, endpoint, span.start_unix_seconds, span.end_unix_seconds]
+            ).fetchall()
+        return tuple(str(text).encode() for (text,) in rows)
+
     def row_counts(self) -> dict[str, int]:
         """See `Reader`."""
         with self._database.reading() as cursor:
@@ -199,6 +207,11 @@ WITH known AS (
 SELECT since_unix_seconds, configuration FROM known
 WHERE since_unix_seconds < ? AND until > ? AND configuration IS NOT NULL
 ORDER BY since_unix_seconds, until
+"""
+_RECOMMENDATIONS = """
+SELECT document FROM recommendations
+WHERE namespace = ? AND endpoint = ? AND at_unix_seconds >= ? AND at_unix_seconds < ?
+ORDER BY at_unix_seconds DESC
 """
 _RECOMMENDATION = """
 SELECT document FROM recommendations WHERE namespace = ? AND endpoint = ?

@@ -50,6 +50,7 @@ CALLS: Mapping[str, Call] = {
     "evidence": Call(_SPAN, Evidence),
     "deployments": Call(_SPAN, tuple[DeploymentSince, ...]),
     "latest_recommendation": Call(_ENDPOINT, bytes | None),
+    "recommendation_history": Call(_SPAN, tuple[bytes, ...]),
     "row_counts": Call(tuple[()], dict[str, int]),
 }
 """Every question that can be asked over the socket: all of `Reader`."""

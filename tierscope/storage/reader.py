@@ -68,6 +68,10 @@ class Reader(Protocol):
         """Return the endpoint's newest recommendation (JSON); None before the first."""
         ...
 
+    def recommendation_history(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[bytes, ...]:
+        """Return the endpoint's recommendations (JSON) that were computed in the span, newest first."""
+        ...
+
     def row_counts(self) -> Mapping[str, int]:
         """Return how many rows each table has."""
         ...

@@ -272,6 +272,10 @@ class RemoteReader:
         """See `Reader`."""
         return self._ask(Reader.latest_recommendation, namespace, endpoint)
 
+    def recommendation_history(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[bytes, ...]:
+        """See `Reader`."""
+        return self._ask(Reader.recommendation_history, namespace, endpoint, span)
+
     def row_counts(self) -> Mapping[str, int]:
         """See `Reader`."""
         return self._ask(Reader.row_counts)

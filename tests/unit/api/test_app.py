@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
-import httpx
 import pytest
 
 from api.app import create_app
+from tests.asking import Client, assert_problem
 from tests.stored import StoredInMemory
 from tierscope.advice.schema import recommendation_schema
 from tierscope.domain.events import SourceCoverage
@@ -38,38 +37,10 @@ def store() -> StoredInMemory:
     )
 
 
-class Client:
-    """Asks an app without a socket."""
-
-    def __init__(self, app) -> None:
-        self._transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-
-    def get(self, path: str, **options) -> httpx.Response:
-        return self.request("GET", path, **options)
-
-    def request(self, method: str, path: str, **options) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            async with httpx.AsyncClient(transport=self._transport, base_url="http://api") as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(ask())
-
-
 @pytest.fixture
 def client(store: StoredInMemory) -> Client:
     age = Sample(ADVICE_AGE_SECONDS, ("ns", "chat"), 12.0)
     return Client(create_app(store, lambda: NOW, samples=lambda: [age]))
-
-
-def assert_problem(response, status: int, what: str) -> dict[str, str]:
-    """Every error is {what, where, fix} of its own media type, each part filled in."""
-    body = response.json()
-    assert response.status_code == status
-    assert response.headers["content-type"] == "application/problem+json"
-    assert list(body) == ["what", "where", "fix"]
-    assert all(body.values())
-    assert what in body["what"]
-    return body
 
 
 def test_the_newest_document_is_served_as_it_was_stored(client):

@@ -24,7 +24,8 @@ def first_cells(page: str) -> list[str]:
 def test_every_route_has_a_line_that_says_what_it_answers():
     """The page's routes are the application's, and none is without words."""
     app = create_app(None, lambda: 0.0)
-    served = {f"GET {path}" for path in app.openapi()["paths"]}
+    paths = app.openapi()["paths"]
+    served = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
 
     assert set(first_cells(api_page())) == served
     assert not re.search(r"\|\s*\|$", api_page(), re.MULTILINE)

@@ -37,6 +37,7 @@ QUESTIONS = {
     "evidence": ("prod", "chat", ALL_TIME),
     "deployments": ("prod", "chat", ALL_TIME),
     "latest_recommendation": ("prod", "chat"),
+    "recommendation_history": ("prod", "chat", ALL_TIME),
     "row_counts": (),
 }
 

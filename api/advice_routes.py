@@ -1,0 +1,217 @@
+"""Routes of advice: recommendations now and before, their curves and findings, and what-if."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Annotated
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from pydantic import Field, TypeAdapter
+from pydantic.dataclasses import dataclass
+from starlette.concurrency import run_in_threadpool
+
+from api.answers import (
+    Curves,
+    EndpointFinding,
+    Findings,
+    RecommendationHistory,
+    Recommendations,
+    RecommendationSummary,
+    documented,
+)
+from api.conditional import IfNoneMatch, conditional, conditional_of
+from api.parameters import (
+    HISTORY_SECONDS,
+    After,
+    Clock,
+    End,
+    Limit,
+    Name,
+    Namespace,
+    Start,
+    page_of,
+    span_of,
+)
+from api.problems import NotFound
+from tierscope.advice.document import Finding, Recommendation
+from tierscope.advice.what_if import Abandoned, WhatIf, what_if
+from tierscope.domain.deployment import Deployment
+from tierscope.domain.severity import Severity
+from tierscope.domain.tiers import Tier
+from tierscope.domain.window import TimeSpan
+from tierscope.storage.reader import Reader
+
+LOOK_SECONDS = 0.25
+"""How often it is looked whether somebody still waits for a what-if."""
+MOST_WINDOW_SECONDS = 24 * 3600.0
+MOST_BYTES = 1e18
+
+
+@dataclass(frozen=True, config=documented)
+class Sizes:
+    """Sizes to try, each of one holder: an engine's L0, a replica's L1, the whole pool; 0: no such tier."""
+
+    l0_bytes: Annotated[float | None, Field(strict=True, gt=0, le=MOST_BYTES, allow_inf_nan=False)] = None
+    """As it is now if left out."""
+    l1_bytes: Annotated[float | None, Field(strict=True, ge=0, le=MOST_BYTES, allow_inf_nan=False)] = None
+    """As it is now if left out."""
+    l2_bytes: Annotated[float | None, Field(strict=True, ge=0, le=MOST_BYTES, allow_inf_nan=False)] = None
+    """As it is now if left out."""
+
+    def by_tier(self) -> dict[Tier, float]:
+        """The sizes that are given."""
+        given = {Tier.L0: self.l0_bytes, Tier.L1: self.l1_bytes, Tier.L2: self.l2_bytes}
+        return {tier: size for tier, size in given.items() if size is not None}
+
+
+def serve_advice(app: FastAPI, reader: Reader, clock: Clock) -> None:
+    """Add every route of advice."""
+    _serve_recommendations(app, reader)
+    _serve_history(app, reader, clock)
+    _serve_parts(app, reader)
+    _serve_what_if(app, reader, clock)
+
+
+def _serve_recommendations(app: FastAPI, reader: Reader) -> None:
+    @app.get("/v1/recommendations", tags=["advice"], response_model=Recommendations)
+    def recommendations(limit: Limit = 100, after: After = 0, if_none_match: IfNoneMatch = None) -> Response:
+        """List the newest recommendation of every endpoint, in short."""
+        names, following = page_of(reader.endpoints(), after, limit)
+        found = ((name, reader.latest_recommendation(*name)) for name in names)
+        listed = tuple(_summary(*name, body) for name, body in found if body is not None)
+        return conditional_of(Recommendations(listed, following), if_none_match)
+
+    @app.get("/v1/recommendations/{namespace}/{name}", tags=["advice"], response_model=Recommendation)
+    def recommendation(namespace: Namespace, name: Name, if_none_match: IfNoneMatch = None) -> Response:
+        """The endpoint's newest recommendation: status, evidence, changes and how to apply them.
+
+        Send its ETag back in If-None-Match: 304 says that there is nothing new.
+        """
+        return conditional(_latest(reader, namespace, name), if_none_match)
+
+
+def _serve_history(app: FastAPI, reader: Reader, clock: Clock) -> None:
+    @app.get(
+        "/v1/recommendations/{namespace}/{name}/history",
+        tags=["advice"],
+        response_model=RecommendationHistory,
+    )
+    def history(
+        namespace: Namespace,
+        name: Name,
+        start: Start = None,
+        end: End = None,
+        limit: Limit = 100,
+        after: After = 0,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """What was advised before, newest first: the last of each status in each hour."""
+        span = span_of(start, end, clock, HISTORY_SECONDS)
+        page, following = page_of(reader.recommendation_history(namespace, name, span), after, limit)
+        listed = tuple(_summary(namespace, name, body) for body in page)
+        return conditional_of(RecommendationHistory(listed, following), if_none_match)
+
+
+def _serve_parts(app: FastAPI, reader: Reader) -> None:
+    @app.get("/v1/curves/{namespace}/{name}", tags=["advice"], response_model=Curves)
+    def curves(namespace: Namespace, name: Name, if_none_match: IfNoneMatch = None) -> Response:
+        """Hit ratio for each size of each tier, with today's point and the advised one."""
+        document = json.loads(_latest(reader, namespace, name))
+        found = TypeAdapter(Curves).validate_python(
+            {"generated_at": document["generated_at"], "curves": document.get("curves", {})}
+        )
+        return conditional_of(found, if_none_match)
+
+    @app.get("/v1/findings", tags=["advice"], response_model=Findings)
+    def findings(
+        severity: Annotated[Severity | None, Query(description="Only those of this severity.")] = None,
+        limit: Limit = 100,
+        after: After = 0,
+        if_none_match: IfNoneMatch = None,
+    ) -> Response:
+        """What a person should know about any endpoint, gravest first, with what to do."""
+        found: list[EndpointFinding] = []
+        for namespace, name in reader.endpoints():
+            body = reader.latest_recommendation(namespace, name)
+            for one in json.loads(body).get("findings", ()) if body is not None else ():
+                finding = TypeAdapter(Finding).validate_python(one)
+                if severity is None or finding.severity is severity:
+                    found.append(EndpointFinding(namespace, name, finding))
+        order = list(Severity)[::-1]
+        found.sort(key=lambda one: order.index(one.finding.severity))
+        page, following = page_of(found, after, limit)
+        return conditional_of(Findings(page, following), if_none_match)
+
+
+def _serve_what_if(app: FastAPI, reader: Reader, clock: Clock) -> None:
+    one_at_a_time = threading.Semaphore(1)
+
+    @app.post("/v1/what-if/{namespace}/{name}", tags=["advice"], response_model=WhatIf)
+    async def ask_what_if(
+        request: Request,
+        sizes: Sizes,
+        namespace: Annotated[str, Path(description="Namespace of the endpoint.")],
+        name: Name,
+        window_seconds: Annotated[
+            float, Query(description="Span of history to replay.", gt=0, le=MOST_WINDOW_SECONDS)
+        ] = MOST_WINDOW_SECONDS,
+    ) -> WhatIf:
+        """Replay the endpoint's recorded requests at other sizes. One is computed at a time.
+
+        It stops once nobody waits for it any more.
+        """
+        abandoned = threading.Event()
+
+        def answer() -> WhatIf:
+            with one_at_a_time:
+                if abandoned.is_set():
+                    raise Abandoned
+                now = clock()
+                deployment = _in_force(reader, namespace, name, now)
+                evidence = reader.evidence(namespace, name, TimeSpan(now - window_seconds, now))
+                return what_if(evidence, deployment, sizes.by_tier(), abandoned.is_set)
+
+        task = asyncio.ensure_future(run_in_threadpool(answer))
+        while not task.done():
+            await asyncio.wait({task}, timeout=LOOK_SECONDS)
+            if await request.is_disconnected():
+                abandoned.set()
+        return await task
+
+
+def _in_force(reader: Reader, namespace: str, name: str, now_unix_seconds: float) -> Deployment:
+    span = TimeSpan(now_unix_seconds - 1.0, now_unix_seconds + 1.0)
+    known = reader.deployments(namespace, name, span)
+    if not known:
+        raise NotFound(
+            f"no configuration of {namespace}/{name} is known",
+            where=f"/v1/what-if/{namespace}/{name}",
+            fix="add it to collector.deployments, or set collector.kubernetes",
+        )
+    return known[-1].deployment
+
+
+def _latest(reader: Reader, namespace: str, name: str) -> bytes:
+    body = reader.latest_recommendation(namespace, name)
+    if body is None:
+        raise NotFound(
+            f"there is no recommendation for {namespace}/{name} yet",
+            where=f"/v1/recommendations/{namespace}/{name}",
+            fix="add it to collector.deployments and wait for collector.advise_seconds, or see "
+            "/v1/recommendations for those that have one",
+        )
+    return body
+
+
+def _summary(namespace: str, endpoint: str, body: bytes) -> RecommendationSummary:
+    document = json.loads(body)
+    return RecommendationSummary(
+        namespace=namespace,
+        endpoint=endpoint,
+        status=document["status"],
+        generated_at=document["generated_at"],
+        changes=tuple(change["id"] for change in document["changes"]),
+        href=f"/v1/recommendations/{namespace}/{endpoint}",
+    )

@@ -1,0 +1,85 @@
+"""The API's server: who may ask, TLS, and a connection that does not wait for ever for a request."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from typing import TYPE_CHECKING
+
+from tierscope.domain.errors import BadSettings, TierscopeError
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
+
+    from api.access import Access
+    from tierscope.domain.settings import ApiSettings, KubernetesSettings
+
+
+def access_of(api: ApiSettings, kubernetes: KubernetesSettings | None) -> Access | None:
+    """Who decides on tokens; None on loopback where nothing is configured. Raises `BadSettings`."""
+    from api.access import KubernetesReviews, TokenFile
+
+    if api.token_file is not None and api.kubernetes_reviews:
+        raise _problem("token_file and kubernetes_reviews are both set", "leave one of them out")
+    if api.token_file is not None:
+        return TokenFile(api.token_file)
+    if api.kubernetes_reviews:
+        from collectors.kube.client import connect
+
+        found = (kubernetes.kubeconfig, kubernetes.context) if kubernetes else (None, None)
+        return KubernetesReviews(connect(*found).create, time.monotonic)
+    if not is_loopback(api.listen_host):
+        raise _problem(
+            f"{api.listen_host} can be reached from other machines, and nothing says who may ask",
+            "set api.token_file or api.kubernetes_reviews, or listen on 127.0.0.1",
+        )
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def server_of(app: FastAPI, api: ApiSettings) -> uvicorn.Server:
+    """The server of an app, not yet started. Raises `BadSettings` for a certificate that cannot be used."""
+    import ssl
+
+    import uvicorn
+
+    from api.patience import impatient
+
+    if (api.tls_certificate_file is None) != (api.tls_key_file is None):
+        raise _problem("tls_certificate_file and tls_key_file belong together", "set both, or neither")
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="off",
+        access_log=False,
+        http=impatient(api.request_seconds),
+        ssl_certfile=api.tls_certificate_file,
+        ssl_keyfile=api.tls_key_file,
+        server_header=False,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise _problem(
+            f"the certificate cannot be used: {error}", "check tls_certificate_file and tls_key_file"
+        ) from error
+    return uvicorn.Server(config)
+
+
+def addresses(listener_name: tuple[str, int], *, is_tls: bool) -> dict[str, str]:
+    """Where the API answers and where its documentation is."""
+    host, port = listener_name
+    base = f"http{'s' if is_tls else ''}://{host}:{port}"
+    return {"api": base, "docs": f"{base}/docs"}
+
+
+def _problem(what: str, fix: str) -> BadSettings:
+    return BadSettings([TierscopeError(what, where="settings, api", fix=fix)])
