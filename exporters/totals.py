@@ -136,7 +136,7 @@ class Totals:
         holder = (event.tier, event.holder)
         if event.action is BlockAction.STORED:
             self._stored[holder] += len(event.block_hashes)
-        else:
+        elif event.block_hashes:
             self._evicted[holder, event.reason or EvictionReason.UNKNOWN] += len(event.block_hashes)
 
     def _count_activity(self, activity: TierActivity) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tierscope.domain.events import (
     BlockAction,
     BlockEvent,
+    CounterState,
     EngineTokens,
     EvictionReason,
     SourceCoverage,
@@ -140,6 +141,9 @@ tier_samples = st.builds(
     duplicate_blocks=maybe(counts),
     orphan_blocks=maybe(counts),
 )
+counter_states = st.builds(
+    CounterState, began_unix_seconds=times, values=st.lists(counts, max_size=7).map(tuple)
+)
 tier_activities = st.builds(
     TierActivity,
     tier=st.sampled_from(Tier),
@@ -151,6 +155,7 @@ tier_activities = st.builds(
     stored_blocks=maybe(counts),
     evicted_blocks=maybe(counts),
     failed_blocks=maybe(counts),
+    total=maybe(counter_states),
 )
 tier_transfers = st.builds(
     TierTransfer,
@@ -172,6 +177,7 @@ engine_tokens = st.builds(
     since_unix_seconds=times,
     at_unix_seconds=times,
     tokens=token_splits(),
+    total=maybe(counter_states),
 )
 source_coverages = st.builds(
     SourceCoverage,

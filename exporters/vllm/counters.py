@@ -34,6 +34,13 @@ class EngineGrowth:
     hits: int | None
     restarted: bool
 
+    @property
+    def lookups(self) -> tuple[int, int] | None:
+        """Tokens found and not found in L0; None where they are not counted."""
+        if self.queries is None or self.hits is None:
+            return None
+        return self.hits, max(0, self.queries - self.hits)
+
 
 class _Kind(Enum):
     SERVED = "served"
@@ -49,6 +56,10 @@ class EngineCounters:
     """
 
     from_zero: bool = False
+    total: TokenSplit = NO_TOKENS
+    """What was counted since the engine's counters began, as of the last reading."""
+    lookups: tuple[int, int] | None = None
+    """Tokens found and not found in L0 since then; None where they are not counted."""
     _counters: Counters[tuple[_Kind, str]] = field(init=False)
     _waiting: deque[dict[Origin, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITING))
 
@@ -63,26 +74,44 @@ class EngineCounters:
         values |= {(_Kind.LOOKUPS, name): n for name, n in lookups.items() if n is not None}
         growth = self._counters.advance(values, reading.created_unix_seconds)
         if growth is None:
+            self._begin(reading)
             return None
         if growth.restarted:
             self._waiting.clear()
+            self.total, self.lookups = NO_TOKENS, None
         self._waiting.append(_by_origin(growth.by, _Kind.FOUND))
         tokens = self._split(_by_origin(growth.by, _Kind.SERVED), reading.vague)
         instead = reading.lookups_lie and tokens.prompt
-        return EngineGrowth(
+        grown = EngineGrowth(
             tokens=tokens,
             queries=tokens.prompt if instead else growth.by.get((_Kind.LOOKUPS, "queries")),
             hits=tokens.l0 if instead else growth.by.get((_Kind.LOOKUPS, "hits")),
             restarted=growth.restarted,
         )
+        self.total += tokens
+        if grown.lookups is not None:
+            found, missed = self.lookups or (0, 0)
+            self.lookups = found + grown.lookups[0], missed + grown.lookups[1]
+        return grown
+
+    def _begin(self, reading: PromptCounters) -> None:
+        """Take what was counted before we came."""
+        parts = dict(reading.at_first_token)
+        vague = parts.pop(reading.vague, 0)
+        known = _proportional(reading.at_admission, vague)
+        known[reading.vague] = known.get(reading.vague, 0) + vague - sum(known.values())
+        self.total = _split_of({origin: parts.get(origin, 0) + known.get(origin, 0) for origin in Origin})
+        if reading.lookups_lie:
+            self.lookups = self.total.l0, self.total.prompt - self.total.l0
+        elif reading.queries is not None and reading.hits is not None:
+            self.lookups = reading.hits, max(0, reading.queries - reading.hits)
 
     def _split(self, served: Mapping[Origin, int], vague: Origin) -> TokenSplit:
         parts = dict(served)
         claimed = self._claim(parts.pop(vague, 0), vague)
         for origin, tokens in claimed.items():
             parts[origin] = parts.get(origin, 0) + tokens
-        prompt = sum(parts.values())
-        return TokenSplit(prompt, **{origin.value: n for origin, n in parts.items()}) if prompt else NO_TOKENS
+        return _split_of(parts)
 
     def _claim(self, tokens: int, vague: Origin) -> dict[Origin, int]:
         """Take tokens from what was found, the newest first; what nothing accounts for stays vague."""
@@ -94,6 +123,10 @@ class EngineCounters:
                 tokens -= taken
         claimed[vague] = claimed.get(vague, 0) + tokens
         return claimed
+
+
+def _split_of(parts: Mapping[Origin, int]) -> TokenSplit:
+    return TokenSplit(sum(parts.values()), **{origin.value: tokens for origin, tokens in parts.items()})
 
 
 def _by_origin(growth: Mapping[tuple[_Kind, str], int], kind: _Kind) -> dict[Origin, int]:

@@ -19,12 +19,17 @@ class EventStream:
     rank: int
     where: str
     findings: tuple[Finding, ...] = ()
+    _begun: bool = False
 
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one batch; raises `BadInput`."""
         batch = decode_events(payload, where=self.where)
         events, oddities = self.residency.apply(batch, sequence)
         reading = StreamReading([*events], [*batch.oddities, *oddities])
+        if not self._begun and sequence == 0:
+            # Of an earlier life of the engine we know nothing, but whoever read us before may.
+            reading.entries[:0] = self.residency.began(batch.at_unix_seconds)
+        self._begun = True
         if batch.rank is not None and batch.rank != self.rank:
             reading.oddities.append(self._other_rank(batch.rank))
         return reading
@@ -35,6 +40,7 @@ class EventStream:
 
     def restart(self, at_unix_seconds: float) -> StreamReading:
         """The engine began anew, with an empty cache."""
+        self._begun = True
         return StreamReading([*self.residency.restart(at_unix_seconds)])
 
     def settle(self, monotonic_seconds: float) -> StreamReading:  # noqa: ARG002  nothing here waits

@@ -16,9 +16,19 @@ from exporters.vllm.offloading import OffloadCounters, OffloadReading, read_offl
 from exporters.vllm.parse import CacheConfig, EnginePage, PromptCounters, parse_engine_page
 from exporters.vllm.readings import EngineKey
 from tierscope.domain.errors import BadInput, SourceUnreadable
-from tierscope.domain.events import EngineTokens, TierActivity, TierSample
+from tierscope.domain.events import CounterState, EngineTokens, TierActivity, TierSample
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
+from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.domain.tiers import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """From the last reading to this one, and when the counters began; None where the page does not say."""
+
+    since: float
+    at: float
+    began: float | None
 
 
 @dataclass(slots=True)
@@ -75,15 +85,16 @@ class EnginePageSource:
                 continue
             facts = self.engines.facts(engine)
             facts.model = facts.model or counters.model
-            growth = self._grow(counters, later=later)
-            if growth is not None:
-                reading.restarted |= growth.restarted
-                reading.entries += _entries(engine, counters.model, growth, since, at_unix_seconds)
+            span = _Span(since, at_unix_seconds, counters.created_unix_seconds)
+            known = self._known(counters, later=later)
+            growth = known.advance(counters)
+            reading.restarted |= growth is not None and growth.restarted
+            reading.entries += _entries(engine, counters.model, known, growth, span)
             offload = offloads.get((counters.model, counters.engine_label))
             if offload is not None:
-                known = self._offload_counters(counters, engine, later=later)
+                copied = self._offload_counters(counters, engine, later=later)
                 block_tokens = blocks.get(counters.engine_label)
-                reading.entries += known.advance(offload, block_tokens, since, at_unix_seconds)
+                reading.entries += copied.advance(offload, block_tokens, since, at_unix_seconds)
         hosts = {key[1]: offload for key, offload in offloads.items()}
         reading.entries += self._samples(page, labels, hosts, at_unix_seconds)
         reading.units = self._units(labels)
@@ -95,13 +106,13 @@ class EnginePageSource:
         here = min(here, len(self.known))
         return Units(received=here, missing=len(self.known) - here)
 
-    def _grow(self, counters: PromptCounters, *, later: bool) -> EngineGrowth | None:
-        """The growth of one engine's counters; `later` when the page was read before without them."""
+    def _known(self, counters: PromptCounters, *, later: bool) -> EngineCounters:
+        """What is known of one engine's counters; `later` when the page was read before without them."""
         key = counters.model, counters.engine_label
         known = self._counters.get(key)
         if known is None:
             known = self._counters[key] = EngineCounters(from_zero=self._are_new(counters, later=later))
-        return known.advance(counters)
+        return known
 
     def _offload_counters(
         self, counters: PromptCounters, engine: EngineId, *, later: bool
@@ -182,20 +193,36 @@ class EnginePageSource:
 
 
 def _entries(
-    engine: EngineId, model: str, growth: EngineGrowth, since: float, at_unix_seconds: float
+    engine: EngineId, model: str, counted: EngineCounters, growth: EngineGrowth | None, span: _Span
 ) -> Iterator[EngineTokens | TierActivity]:
-    """What an engine did since the last reading; nothing where nothing grew."""
+    """What an engine did since the last reading; nothing where nothing grew.
+
+    The first reading tells what the counters stand at, though nobody saw them grow.
+    """
+    total, lookups = _total(counted.total, span.began), _lookups(counted.lookups, span.began)
+    if growth is None:
+        if total is not None:
+            yield EngineTokens(engine, model, span.at, span.at, NO_TOKENS, total)
+        if lookups is not None:
+            yield TierActivity(Tier.L0, str(engine), span.at, span.at, 0, 0, total=lookups)
+        return
     if growth.tokens.prompt:
-        yield EngineTokens(engine, model, since, at_unix_seconds, growth.tokens)
-    if growth.queries and growth.hits is not None:
-        yield TierActivity(
-            tier=Tier.L0,
-            holder=str(engine),
-            since_unix_seconds=since,
-            at_unix_seconds=at_unix_seconds,
-            lookup_hit_tokens=growth.hits,
-            lookup_miss_tokens=max(0, growth.queries - growth.hits),
-        )
+        yield EngineTokens(engine, model, span.since, span.at, growth.tokens, total)
+    if growth.queries and growth.lookups is not None:
+        hit, missed = growth.lookups
+        yield TierActivity(Tier.L0, str(engine), span.since, span.at, hit, missed, total=lookups)
+
+
+def _total(tokens: TokenSplit, began_unix_seconds: float | None) -> CounterState | None:
+    if began_unix_seconds is None:
+        return None
+    return CounterState(began_unix_seconds, tuple(tokens.as_dict().values()))
+
+
+def _lookups(lookups: tuple[int, int] | None, began_unix_seconds: float | None) -> CounterState | None:
+    if began_unix_seconds is None or lookups is None:
+        return None
+    return CounterState(began_unix_seconds, lookups)
 
 
 def _pinned_blocks(usage_ratio: float | None, blocks: int | None) -> int | None:

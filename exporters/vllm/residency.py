@@ -37,6 +37,9 @@ from tierscope.telemetry.histogram import HistogramAccumulator
 MOST_BLOCKS = 1_000_000
 """Copies followed in one tier of one engine. Storage never announces a removal, so its set only grows."""
 
+MEMORY = (Tier.L0, Tier.L1)
+"""Tiers that are empty when an engine begins."""
+
 BELOW = {Tier.L0: (Tier.L1, Tier.L2), Tier.L1: (Tier.L2,), Tier.L2: ()}
 """Tiers a block can have been demoted to."""
 
@@ -71,6 +74,8 @@ class Residency:
     most_blocks: int = MOST_BLOCKS
     _pools: dict[tuple[str | None, int], Pool] = field(default_factory=dict)
     _unsure: frozenset[Tier] = frozenset()
+    _told_at: float | None = None
+    """The latest time of this life's batches."""
     _ages: HistogramAccumulator = field(default_factory=lambda: HistogramAccumulator(EVICTED_AGE))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -83,6 +88,7 @@ class Residency:
         events: list[BlockEvent] = []
         state = _Batch(batch.changes, batch.at_unix_seconds, sequence)
         with self._lock:
+            self._told_at = max(batch.at_unix_seconds, self._told_at or 0.0)
             for state.ordinal, change in enumerate(_joined(batch.changes)):
                 events += self._change(change, state)
             self._bound(state)
@@ -95,14 +101,22 @@ class Residency:
             self._unsure = frozenset(Tier)
 
     def restart(self, at_unix_seconds: float) -> list[BlockEvent]:
-        """The engine began anew: its memory is empty, files in storage are still there."""
-        memory = (Tier.L0, Tier.L1)
-        state = _Batch((), at_unix_seconds, None)
+        """The engine began anew: its memory is empty, files in storage are still there.
+
+        What was lost was lost before its first event, which may have come before we saw that it restarted.
+        """
         with self._lock:
-            self._unsure -= set(memory)
+            state = _Batch((), at_unix_seconds if self._told_at is None else self._told_at, None)
+            self._told_at = None
+            self._unsure -= set(MEMORY)
             return [
-                event for tier in memory for event in self._evict_all(tier, EvictionReason.RESTART, state)
+                event for tier in MEMORY for event in self._evict_all(tier, EvictionReason.RESTART, state)
             ]
+
+    def began(self, at_unix_seconds: float) -> list[BlockEvent]:
+        """The engine began, with empty memory, at this time; what a life before held is not known here."""
+        state = _Batch((), at_unix_seconds, None)
+        return [self._evicted(tier, (), EvictionReason.RESTART, state) for tier in MEMORY]
 
     def held(self, tier: Tier) -> Held | None:
         """What is in a tier; None where that cannot be known or nothing was ever said of it."""

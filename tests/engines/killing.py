@@ -11,7 +11,6 @@ import random
 import signal
 import threading
 import time
-from collections import defaultdict
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +27,7 @@ from tests.exporting import Scrape
 from tierscope.cli.processes import Child
 from tierscope.cli.settings_file import write_settings
 from tierscope.domain.errors import StoreUnusable
-from tierscope.domain.requests import TokenSplit
+from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.domain.settings import (
     CollectorSettings,
     EngineSettings,
@@ -233,31 +232,22 @@ class Run:
     def settle(self) -> None:
         """Stop the clients; wait until the store has what the engine counts, as far as it will."""
         self.clients.stop()
-        counted = Page(self._engine.metrics()).total("vllm:prompt_tokens_total")
+        _, counted = _prompt_counters(Page(self._engine.metrics()))
         life = TimeSpan(self.killed.engines[-1].began_unix_seconds, time.time() + 1)
 
         def has_all() -> bool:
             try:
                 served = self._reader.totals(NAMESPACE, ENDPOINT, life)
-                last = self._relay.readings()[-1].tokens.prompt
+                counters = self._reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME)
             except StoreUnusable:
                 return False
-            return served.prompt >= counted == last
+            pages = last_readings(self._relay.readings()).values()
+            read = sum((page.tokens for page in pages), NO_TOKENS)
+            return served == counted == self._relay.readings()[-1].tokens and counters == read
 
         eventually(has_all, 60.0, pause_seconds=0.5)
-        self._reader_settles()
         self.killed.answered = list(self.clients.answered)
         self.killed.readings = self._relay.readings()
-
-    def _reader_settles(self) -> None:
-        """Wait until the last readings are in the store too."""
-        seen: list[TokenSplit] = []
-
-        def same() -> bool:
-            seen.append(self._reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME))
-            return len(seen) > 3 and len(set(seen[-3:])) == 1
-
-        eventually(same, 30.0, pause_seconds=2 * POLL_SECONDS)
 
     def _probe(self) -> tuple[str, str]:
         return transfer_config(
@@ -325,18 +315,6 @@ def run_with_kills(environment: Environment, folder: Path, *, kills: int, seed: 
 def last_readings(readings: list[Reading]) -> dict[float, Reading]:
     """The last page that anyone saw of each life of the engine, by when its counters began."""
     return {reading.created_unix_seconds: reading for reading in readings}
-
-
-def growth_seen(readings: list[Reading], began_unix_seconds: float) -> int:
-    """Prompt tokens that one life of the exporter can know of: all, where the counters began after it did."""
-    by_life: dict[float, list[Reading]] = defaultdict(list)
-    for reading in readings:
-        by_life[reading.created_unix_seconds].append(reading)
-    seen = 0
-    for number, (created, pages) in enumerate(by_life.items()):
-        from_zero = number > 0 or created >= began_unix_seconds
-        seen += pages[-1].tokens.prompt - (0 if from_zero else pages[0].tokens.prompt)
-    return seen
 
 
 def _prompt_counters(page: Page) -> tuple[float, TokenSplit]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import EngineId, SourceId
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
@@ -32,7 +34,11 @@ class EvictionReason(StrEnum):
     AFTER_READ = "after_read"
     """Loaded from below for one read and dropped right after it, as the cache is set to do."""
     RESTART = "restart"
-    """The holder restarted with an empty cache; it sent no event, we know it from its sequence."""
+    """The holder restarted with an empty cache; it sent no event, we know it from its sequence.
+
+    The time is that of the last event before. Without blocks: the holder began, empty, at this time, and
+    who tells that does not know what it held before.
+    """
     POOL_REMOVED = "pool_removed"
     """Its files are gone from the pool: evicted, expired or deleted there, by whom nobody tells."""
     UNKNOWN = "unknown"
@@ -85,6 +91,25 @@ class TierSample:
 
 
 @dataclass(frozen=True, slots=True)
+class CounterState:
+    """What a source's own counters stand at since they began, so that nobody has to see them grow.
+
+    `began_unix_seconds` is the source's mark of their beginning: another one is another life.
+    """
+
+    began_unix_seconds: float
+    values: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.began_unix_seconds) and all(0 <= n < 1 << 63 for n in self.values)):
+            raise BadInput(
+                f"counters that began at {self.began_unix_seconds} cannot stand at {self.values}",
+                where="CounterState",
+                fix="report the engine release and its page",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class TierActivity:
     """What a cache server's counters grew by between two readings. Never negative: resets are bridged.
 
@@ -101,6 +126,8 @@ class TierActivity:
     evicted_blocks: int | None = None
     failed_blocks: int | None = None
     """Blocks the tier could not take although it may have answered that it did."""
+    total: CounterState | None = None
+    """Its lookups in all, tokens hit and missed; None where its source counts in another way."""
 
 
 class TransferAction(StrEnum):
@@ -133,13 +160,18 @@ class TierTransfer:
 
 @dataclass(frozen=True, slots=True)
 class EngineTokens:
-    """What an engine's own prompt counters grew by between two readings; resets are bridged."""
+    """What an engine's own prompt counters grew by between two readings; resets are bridged.
+
+    `total` is what they stand at, by the parts of the split in its order. The first entry of a reader may
+    have grown by nothing: it is what its next one, or an earlier reader's last one, is measured against.
+    """
 
     engine: EngineId
     model: str
     since_unix_seconds: float
     at_unix_seconds: float
     tokens: TokenSplit
+    total: CounterState | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 from tierscope.domain.events import (
     BlockAction,
     BlockEvent,
+    CounterState,
     EngineTokens,
     EvictionReason,
     LedgerEntry,
@@ -35,6 +36,22 @@ from tierscope.feed.request_wire import (
     pack_hashes,
     unpack_hashes,
 )
+
+
+class CounterStateWire(ArrayWire):
+    """A `CounterState`."""
+
+    began_unix_seconds: float
+    values: tuple[int, ...]
+
+    @classmethod
+    def of(cls, state: CounterState | None) -> CounterStateWire | None:
+        """Make it ready to travel."""
+        return None if state is None else cls(state.began_unix_seconds, state.values)
+
+    def domain(self) -> CounterState:
+        """Give back what travelled."""
+        return CounterState(self.began_unix_seconds, self.values)
 
 
 class BlockWire(ArrayWire, tag="block"):
@@ -121,15 +138,18 @@ class TierActivityWire(ArrayWire, tag="tier_activity"):
     stored_blocks: int | None = None
     evicted_blocks: int | None = None
     failed_blocks: int | None = None
+    total: CounterStateWire | None = None
 
     @classmethod
     def of(cls, activity: TierActivity) -> TierActivityWire:
         """Make it ready to travel."""
-        return cls(*fields_of(activity, cls))
+        *values, total = fields_of(activity, cls)
+        return cls(*[*values, CounterStateWire.of(total)])
 
     def domain(self) -> TierActivity:
         """Give back what travelled."""
-        return TierActivity(*fields_of(self, type(self)))
+        *values, total = fields_of(self, type(self))
+        return TierActivity(*[*values, None if total is None else total.domain()])
 
 
 class TierTransferWire(ArrayWire, tag="tier_transfer"):
@@ -164,6 +184,7 @@ class EngineTokensWire(ArrayWire, tag="engine_tokens"):
     since_unix_seconds: float
     at_unix_seconds: float
     tokens: TokensWire
+    total: CounterStateWire | None = None
 
     @classmethod
     def of(cls, entry: EngineTokens) -> EngineTokensWire:
@@ -174,6 +195,7 @@ class EngineTokensWire(ArrayWire, tag="engine_tokens"):
             entry.since_unix_seconds,
             entry.at_unix_seconds,
             TokensWire.of(entry.tokens),
+            CounterStateWire.of(entry.total),
         )
 
     def domain(self) -> EngineTokens:
@@ -184,6 +206,7 @@ class EngineTokensWire(ArrayWire, tag="engine_tokens"):
             self.since_unix_seconds,
             self.at_unix_seconds,
             self.tokens.domain(),
+            None if self.total is None else self.total.domain(),
         )
 
 

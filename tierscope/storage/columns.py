@@ -12,6 +12,7 @@ MOST_UNIX_SECONDS = 7e12
 
 ARROW_TYPES = {
     "BIGINT": pa.int64(),
+    "BIGINT[]": pa.list_(pa.int64()),
     "BOOLEAN": pa.bool_(),
     "DOUBLE": pa.float64(),
     "INTEGER": pa.int32(),

@@ -33,6 +33,9 @@ def forget(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> dict[str,
     return dict(deleted)
 
 
+_COUNTERS_OF_ENGINES = "kind IN ('engine_tokens', 'l0_lookups')"
+
+
 def _where(selection: Selection) -> str:
     return " AND ".join(f"{name} = ${name}" for name in selection.parts())
 
@@ -44,10 +47,14 @@ def _others(selection: Selection) -> Iterator[tuple[str, str]]:
         return
     for table in ("hourly_requests", "engine_tokens", "deployments"):
         yield table, _where(selection)
+    prefix = "$namespace || '/'" + (" || $endpoint || '/'" if "endpoint" in parts else "")
+    conditions = [_COUNTERS_OF_ENGINES]
+    conditions += [f"starts_with(owner, {prefix})"] if "namespace" in parts else []
+    conditions += ["model = $model"] if "model" in parts else []
+    yield "counter_states", " AND ".join(conditions)
     if "model" in parts:
         return
     yield "recommendations", _where(selection)
-    prefix = "$namespace || '/'" + (" || $endpoint || '/'" if "endpoint" in parts else "")
     for table in ("block_events", "hourly_blocks", "tier_samples"):
         yield table, f"tier = 'l0' AND starts_with(holder, {prefix})"
     yield "coverage", f"kind IN ('vllm_metrics', 'vllm_events', 'vllm_hook') AND starts_with(owner, {prefix})"

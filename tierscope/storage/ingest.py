@@ -20,6 +20,8 @@ from tierscope.domain.events import (
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord
 from tierscope.storage import rows
+from tierscope.storage.beginnings import end_lives_before, is_beginning
+from tierscope.storage.bridging import CounterBridge
 from tierscope.storage.chains import ChainEncoder, Delta
 from tierscope.storage.columns import Table
 from tierscope.storage.intake import FeedState, Plan, Run, by_minute
@@ -104,14 +106,23 @@ class Appended:
 
 
 def write(
-    cursor: duckdb.DuckDBPyConnection, plan: Plan, encoder: ChainEncoder, first_hour: int | None = None
+    cursor: duckdb.DuckDBPyConnection,
+    plan: Plan,
+    encoder: ChainEncoder,
+    bridge: CounterBridge,
+    first_hour: int | None = None,
 ) -> Appended:
-    """Write a plan inside the caller's transaction. If that is rolled back, the encoder must forget.
+    """Write a plan inside the caller's transaction. If that is rolled back, encoder and bridge must forget.
 
     Hours before `first_hour` are sums already: what is told of them once more would count twice.
     """
-    told: Found = [(feed, entry) for feed, batch in plan.batches for entry in batch.entries]
-    found: Found = [one for one in told if not _is_late(one[1], first_hour)]
+    told: Found = [
+        (feed, added)
+        for feed, batch in plan.batches
+        for entry in batch.entries
+        if (added := bridge.measured(cursor, batch.position.exporter, entry)) is not None
+    ]
+    found: Found = [one for one in told if not (_is_late(one[1], first_hour) or is_beginning(one[1]))]
     appended = Appended(repeated_batches=plan.repeated_batches, late=len(told) - len(found))
     try:
         _write_entries(cursor, found, encoder, appended.rows)
@@ -122,6 +133,9 @@ def write(
         _write_entries(cursor, found, encoder, appended.rows)
     sources = ((feed, entry) for feed, entry in found if isinstance(entry, SourceCoverage))
     _write_coverage(cursor, [*sources, *plan.coverage], appended.rows)
+    bridge.keep(cursor)
+    if ended := end_lives_before(cursor, told):
+        appended.rows[BLOCK_EVENTS.name] += ended
     _write_positions(cursor, plan.states)
     return appended
 
@@ -144,6 +158,8 @@ def _write_entries(
         if kind is RequestRecord:
             continue
         made = [row(entry, feed) for feed, entry in found if type(entry) is kind]
+        if table is BLOCK_EVENTS:
+            made = _told_first(made)
         if made:
             tables.append((table, arrow_table(table, made)))
     for table, incoming in tables:
@@ -155,6 +171,12 @@ def _write_entries(
         else:
             statement, values = f"INSERT INTO {table.name} BY NAME FROM incoming", []
         counts[table.name] += _execute(cursor, incoming, statement, values)
+
+
+def _told_first(events: Sequence[Row]) -> list[Row]:
+    """Rows of one append without what another run of an exporter told earlier in it."""
+    first: dict[object, object] = {}
+    return [row for row in events if first.setdefault(row[0], row[1]) == row[1]]
 
 
 def _request_rows(cursor: duckdb.DuckDBPyConnection, found: Found, encoder: ChainEncoder) -> list[Row]:

@@ -127,6 +127,8 @@ def block_event_row(event: BlockEvent, feed: int) -> Row:
         event.parent_hash,
         len(hashes),
         hashes,
+        event.sequence,
+        event.ordinal,
     )
 
 

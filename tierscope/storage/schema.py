@@ -89,6 +89,20 @@ BLOCK_EVENTS = Table(
         Column("parent_hash", "UBIGINT", "The block before the first one.", "a root, or not said"),
         Column("blocks", "INTEGER", "How many blocks."),
         Column("block_hashes", "UBIGINT[]", "The blocks, in prefix order where stored."),
+        Column(
+            "sequence",
+            "BIGINT",
+            "Number of the message in the holder's stream that told it; one life of it counts up from 0.",
+            f"no message did, or {EARLIER}",
+            since=7,
+        ),
+        Column(
+            "ordinal",
+            "INTEGER",
+            "Place of the change in its message: events of one time are in the order of this.",
+            EARLIER,
+            since=7,
+        ),
     ),
 )
 TIER_SAMPLES = Table(
@@ -160,6 +174,21 @@ ENGINE_TOKENS = Table(
     "engine_tokens",
     "What an engine's own prompt counters grew by in an interval; resets are bridged.",
     (FEED, *ENGINE, SINCE, AT, *SPLIT),
+)
+COUNTER_STATES = Table(
+    "counter_states",
+    "What counters that a source keeps itself stood at in the last entry of them: the next entry adds what "
+    "is more than that, whichever run of an exporter tells it.",
+    (
+        Column("exporter", "VARCHAR", "Name of the exporter that reads them."),
+        Column("kind", "VARCHAR", "`engine_tokens`, or a tier's lookups: `l0_lookups`."),
+        Column("owner", "VARCHAR", "Whose counters they are: an engine, or who holds the tier."),
+        Column("model", "VARCHAR", "The served model's name; empty where they are not of one model."),
+        Column("began_unix_seconds", "DOUBLE", "When they began, as their source says."),
+        Column("at_unix_seconds", "DOUBLE", "When they were read."),
+        Column("counts", "BIGINT[]", "The parts of the split in its order, or tokens hit and missed."),
+    ),
+    since=7,
 )
 COVERAGE = Table(
     "coverage",
@@ -248,6 +277,7 @@ TABLES: tuple[Table, ...] = (
     TIER_ACTIVITY,
     TIER_TRANSFERS,
     ENGINE_TOKENS,
+    COUNTER_STATES,
     POOL_TRAFFIC,
     POOL_FILES,
     COVERAGE,

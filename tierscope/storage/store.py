@@ -14,6 +14,7 @@ from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.selection import Selection
 from tierscope.storage import copies, retention
+from tierscope.storage.bridging import CounterBridge
 from tierscope.storage.chains import ChainEncoder
 from tierscope.storage.database import Database
 from tierscope.storage.duckdb_reader import DuckDbReader
@@ -36,6 +37,7 @@ class Store:
         self._clock = clock
         self._appending = threading.Lock()
         self._encoder = ChainEncoder()
+        self._bridge = CounterBridge()
         self._log = FeedLog({})
         self._horizons = retention.Horizons()
         self._remember()
@@ -73,12 +75,13 @@ class Store:
                 return Appended(repeated_batches=plan.repeated_batches)
             try:
                 with self._database.transaction() as cursor:
-                    appended = write(cursor, plan, self._encoder, self._horizons.hourly)
+                    appended = write(cursor, plan, self._encoder, self._bridge, self._horizons.hourly)
             except StoreDamaged as damage:
                 self._begin_anew(damage)
                 raise
             except BaseException:
                 self._encoder.forget()
+                self._bridge.forget()
                 raise
             self._log.commit(plan)
             return appended
@@ -93,6 +96,7 @@ class Store:
     def _remember(self) -> None:
         """Read what appending goes on from: positions of feeds, and how far the past is reduced."""
         self._encoder.forget()
+        self._bridge.forget()
         self._log = _stored_log(self._database)
         with self._database.reading() as cursor:
             self._horizons = retention.horizons(cursor)
@@ -191,6 +195,7 @@ class Store:
             with self._database.transaction() as cursor:
                 deleted = forget(cursor, selection)
             self._encoder.forget()
+            self._bridge.forget()
         self.checkpoint()
         return deleted
 

@@ -12,6 +12,7 @@ from exporters.vllm.offloading import HOST, OffloadCounters, OffloadReading, rea
 from exporters.vllm.page_source import EnginePageSource
 from tests.captured import ENGINE
 from tierscope.domain.events import EngineTokens, TierActivity, TierSample, TierTransfer, TransferAction
+from tierscope.domain.requests import NO_TOKENS
 from tierscope.domain.tiers import Tier
 
 KEY = ("tiny-llama", "0")
@@ -48,7 +49,7 @@ def test_hits_of_the_host_and_of_the_directory_are_l1_and_l2(run):
     """256 and 3,776 tokens, as the engine counts them by source, and what neither had."""
     found = entries(*around(run))
 
-    tokens = next(entry.tokens for entry in found if isinstance(entry, EngineTokens))
+    tokens = sum((entry.tokens for entry in found if isinstance(entry, EngineTokens)), NO_TOKENS)
     hits = {
         entry.tier: entry.lookup_hit_tokens
         for entry in found

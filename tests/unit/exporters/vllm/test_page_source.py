@@ -12,7 +12,7 @@ from exporters.vllm.page_source import EnginePageSource
 from exporters.vllm.residency import Residency
 from tests.captured import ENGINE
 from tierscope.domain.errors import SourceUnreadable
-from tierscope.domain.events import EngineTokens, TierActivity, TierSample
+from tierscope.domain.events import CounterState, EngineTokens, TierActivity, TierSample
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Tier
 
@@ -66,17 +66,42 @@ def tokens(reading):
     }
 
 
+def engine_tokens(since, at, computed, total):
+    stand = CounterState(1.0, tuple(TokenSplit(total, computed=total).as_dict().values()))
+    return EngineTokens(ENGINE, "m", since, at, TokenSplit(computed, computed=computed), stand)
+
+
+def lookups(since, at, missed, total):
+    return TierActivity(Tier.L0, str(ENGINE), since, at, 0, missed, total=CounterState(1.0, (0, total)))
+
+
 def test_growth_between_two_readings_is_handed_on_with_its_span(source):
-    """Tokens and lookups since the last reading; nothing where nothing grew."""
-    assert tokens(read(source, counters(100))) == {}
+    """Tokens and lookups since the last reading, and in all; nothing where nothing grew."""
+    read(source, counters(100))
 
     reading = read(source, counters(130), at=1015.0)
 
     assert reading.entries == [
-        EngineTokens(ENGINE, "m", 1010.0, 1015.0, TokenSplit(30, computed=30)),
-        TierActivity(Tier.L0, str(ENGINE), 1010.0, 1015.0, lookup_hit_tokens=0, lookup_miss_tokens=30),
+        engine_tokens(1010.0, 1015.0, 30, total=130),
+        lookups(1010.0, 1015.0, 30, total=130),
     ]
     assert read(source, counters(130), at=1020.0).entries == []
+
+
+def test_a_first_reading_says_what_the_counters_stand_at(source):
+    """Nobody saw them grow; whoever knew them before can tell by how much they did."""
+    assert read(source, counters(100)).entries == [
+        engine_tokens(1010.0, 1010.0, 0, total=100),
+        lookups(1010.0, 1010.0, 0, total=100),
+    ]
+
+
+def test_counters_that_do_not_say_when_they_began_have_no_total(source):
+    """Several API servers on one page: nobody knows of two readings that they are of one life."""
+    page = "\n".join(line for line in counters(100).splitlines() if "created" not in line) + "\n"
+
+    assert read(source, page).entries == []
+    assert [entry.total for entry in read(source, page.replace("100", "130")).entries] == [None, None]
 
 
 def test_an_engine_that_began_after_us_counts_from_zero(source):
@@ -134,7 +159,7 @@ def test_the_size_and_fill_of_l0_come_from_the_page_and_the_events(source, engin
 
     reading = read(source, counters(10) + config)
 
-    assert reading.entries == [
+    assert [entry for entry in reading.entries if isinstance(entry, TierSample)] == [
         TierSample(
             Tier.L0,
             str(ENGINE),

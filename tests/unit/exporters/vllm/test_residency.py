@@ -143,7 +143,10 @@ def test_a_clear_leaves_host_memory_unsure_and_storage_as_it_was(residency):
 
 
 def test_a_restart_evicts_what_was_in_memory(residency):
-    """The new process begins empty and sends no event about it; files are still there."""
+    """The new process begins empty and sends no event about it; files are still there.
+
+    We see it when the new process speaks, perhaps after its first events: the loss was before them.
+    """
     apply(residency, stored(1, 2), stored(1, medium="CPU"), stored(1, medium="STORAGE"))
 
     events = residency.restart(20.0)
@@ -152,6 +155,7 @@ def test_a_restart_evicts_what_was_in_memory(residency):
         (Tier.L0, BlockAction.EVICTED, EvictionReason.RESTART): 2,
         (Tier.L1, BlockAction.EVICTED, EvictionReason.RESTART): 1,
     }
+    assert {event.at_unix_seconds for event in events} == {10.0}
     assert [residency.resident(tier) for tier in Tier] == [0, 0, 1]
 
 
