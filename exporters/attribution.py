@@ -17,6 +17,9 @@ from tierscope.domain.tiers import Origin
 ORIGIN_OF_LOAD = {"host": Origin.L1, "disk": Origin.L2}
 """The connector's names of tiers we know; every other (`p2p`, `external_unspecified`) is external."""
 
+UNSPECIFIED = "external_unspecified"
+"""What vLLM says from 0.32 on where a connector does not tell the tiers, as LMCache's does not: no split."""
+
 OUTERMOST_FIRST = (Origin.L2, Origin.EXTERNAL, Origin.L1, Origin.L0)
 """From far to near. External stands before L1: of what nobody told us, L1 is the nearest it can be."""
 
@@ -44,7 +47,7 @@ def split_admission(
     elif admit.ps is not None:
         prompt, local, external = admit.ps
     l1, l2 = _known_loads(admit.split or {}, external)
-    if lookup is not None and not admit.split:
+    if lookup is not None and not set(admit.split or {}) - {UNSPECIFIED}:
         l1, l2 = loaded_of(lookup, local, external)
     unknown = external - l1 - l2
     tokens = TokenSplit(

@@ -144,6 +144,23 @@ def test_where_tiers_overlap_the_upper_one_is_credited(local, l1_hit, hit, split
     assert (tokens.external, reason) == (0, None)
 
 
+@pytest.mark.parametrize(
+    ("told", "split"),
+    [
+        ({"external_unspecified": 192}, (64, 128, 0)),
+        ({"p2p": 192}, (0, 0, 192)),
+        ({"host": 192}, (192, 0, 0)),
+    ],
+)
+def test_a_load_of_no_named_tier_goes_by_the_lookup(told, split):
+    """What vLLM says of every load of LMCache's connector is no split; one that names a tier is one."""
+    lookup = CacheLookup("server", 1.0, hit_tokens=192, l1_hit_tokens=64)
+
+    tokens, _ = split_admission(admit(local=0, external=192, split=told), lookup)
+
+    assert (tokens.l1, tokens.l2, tokens.external) == split
+
+
 @given(st.data())
 def test_a_lookup_leaves_nothing_external_and_gives_no_tier_more_than_it_had(data):
     """Whatever the overlap: the parts add up, L1 gets at most what it has, L2 at most the rest."""

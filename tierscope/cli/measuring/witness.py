@@ -21,7 +21,7 @@ from tierscope.domain.tiers import Origin
 from tierscope.registry import metrics, transfer_metrics
 from tierscope.registry.types import Metric
 
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 60.0
 """How long a page may take to show an answer: exporters poll, engines count at the first token."""
 
 LOOK_SECONDS = 0.05
