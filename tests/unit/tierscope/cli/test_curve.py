@@ -68,7 +68,7 @@ def test_tokens_weigh_a_partial_block_less(trace):
 
 
 def test_warm_requests_touch_and_are_not_counted(trace):
-    """After the first two requests everything hits."""
+    """UD-50: comparisons start warm. After the first two requests everything hits."""
     document = run(trace, "--warm", "0.34", "--capacities", "6")
 
     assert (document["requests"], document["accesses"], document["warm_requests"]) == (6, 18, 2)
