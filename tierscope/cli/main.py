@@ -15,6 +15,7 @@ from tierscope.cli.bench import bench
 from tierscope.cli.collect import collect
 from tierscope.cli.curve import curve
 from tierscope.cli.demo import demo
+from tierscope.cli.doctor import doctor
 from tierscope.cli.export import export
 from tierscope.cli.generate import generate
 from tierscope.cli.holdout import holdout
@@ -30,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (demo, export, collect, serve, recommend, curve, holdout, simulate, bench, measure):
+for command in (demo, export, collect, serve, recommend, doctor, curve, holdout, simulate, bench, measure):
     app.command()(command)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")
