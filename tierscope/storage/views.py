@@ -125,8 +125,14 @@ TIER_HITS_PER_MINUTE = View(
         _TIER,
         Column("tokens", "BIGINT", "Prompt tokens from this tier."),
         Column("prompt_tokens", "BIGINT", "All prompt tokens of the minute."),
-        Column("ratio", "DOUBLE", "`tokens` over `prompt_tokens`."),
+        Column(
+            "ratio",
+            "DOUBLE",
+            "Share of the prompt tokens, without those of requests that ask no cache: they can hit nothing.",
+            "no request asked",
+        ),
         Column("requests", "BIGINT", "Served requests of the minute."),
+        Column("unasked_tokens", "BIGINT", "Prompt tokens of requests that ask no cache, all computed."),
     ),
     query="""
 WITH minutes AS (
@@ -134,12 +140,16 @@ WITH minutes AS (
     floor(admitted_unix_seconds / 60) * 60 AS minute_unix_seconds, namespace, endpoint, model,
     sum(l0_tokens) AS l0, sum(l1_tokens) AS l1, sum(l2_tokens) AS l2,
     sum(external_tokens) AS external, sum(computed_tokens) AS computed,
-    sum(prompt_tokens) AS prompt_tokens, count(*) AS requests
+    sum(prompt_tokens) AS prompt_tokens, count(*) AS requests,
+    coalesce(sum(prompt_tokens) FILTER (NOT asks_cache), 0) AS unasked_tokens
   FROM requests WHERE status = 'served' GROUP BY ALL
 )
 SELECT
   minute_unix_seconds, namespace, endpoint, model, tier, CAST(tokens AS BIGINT) AS tokens,
-  CAST(prompt_tokens AS BIGINT) AS prompt_tokens, tokens / prompt_tokens AS ratio, requests
+  CAST(prompt_tokens AS BIGINT) AS prompt_tokens,
+  (tokens - CASE tier WHEN 'computed' THEN unasked_tokens ELSE 0 END)
+    / nullif(prompt_tokens - unasked_tokens, 0) AS ratio,
+  requests, CAST(unasked_tokens AS BIGINT) AS unasked_tokens
 FROM minutes UNPIVOT (tokens FOR tier IN (l0, l1, l2, external, computed))
 """,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -178,6 +179,23 @@ def test_tiers_by_the_minute_add_up(ask, records):
         (tier, sum(split.as_dict()[tier] for split in served))
         for tier in ("l0", "l1", "l2", "external", "computed")
     )
+
+
+def test_requests_that_ask_no_cache_are_in_no_hit_ratio(tmp_path):
+    """UD-03: their tokens are counted, and nothing is measured against them."""
+    asks = admission(range(4), name="asks", shares=[32])
+    skips = replace(admission(range(4), name="skips"), asks_cache=False)
+    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+        store.append(batch(0, asks, skips))
+        with store._database.reading() as cursor:
+            found = cursor.execute(
+                "SELECT tier, tokens, prompt_tokens, unasked_tokens, ratio FROM tier_hits_per_minute"
+            ).fetchall()
+
+    ratios = {tier: ratio for tier, *_, ratio in found}
+    assert {(tokens, unasked) for _, _, tokens, unasked, _ in found} == {(138, 69)}
+    assert {tier: tokens for tier, tokens, *_ in found}["computed"] == 37 + 69
+    assert ratios == {"l0": 32 / 69, "l1": 0, "l2": 0, "external": 0, "computed": 37 / 69}
 
 
 def test_tiers_take_their_blocks_outward(tmp_path):
