@@ -454,6 +454,15 @@ def test_a_connector_that_tells_its_own_tiers_needs_no_lookup(joined, lookups):
     assert splits(outcome) == [(0, 32, 0, 0, None)]
 
 
+def test_a_connector_that_says_it_does_not_know_leaves_it_to_the_lookup(joined, lookups):
+    """VLLM 0.32 asks every connector, and LMCache's answers that its tokens are of no tier it could name."""
+    lookups.answered("r", 0, lookup(hit_tokens=32, l1_hit_tokens=16))
+
+    outcome = joined.apply([admit(external=32, split={"external_unspecified": 32}), first()])
+
+    assert splits(outcome) == [(0, 16, 16, 0, None)]
+
+
 def test_what_waits_for_lookups_is_bounded(joined, monkeypatch):
     """The oldest is told without; an engine's restart does not void what had ended."""
     monkeypatch.setattr(module, "MOST_WAITING", 2)
