@@ -84,9 +84,10 @@ class Stream:
         settled = self.meaning.settle(desk.monotonic())
         entries += settled.entries
         oddities += settled.oddities
+        # What is wrong may come from another stream, too: two servers that disagree.
+        desk.oddities.hold(self.health.source, self.meaning.findings)
         if items or entries or oddities:
             self.health.mark_stale(self.meaning.stale)
-            desk.oddities.hold(self.health.source, self.meaning.findings)
             desk.post(self.health.source, entries, oddities)
         return entries
 

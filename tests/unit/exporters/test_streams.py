@@ -6,12 +6,13 @@ import pytest
 
 from exporters.health import Health, Voice
 from exporters.ledger import Ledger
-from exporters.oddities import Oddities, Oddity
+from exporters.oddities import Finding, Oddities, Oddity
 from exporters.pages import Desk
 from exporters.streams import PATIENCE_SECONDS, Stream, StreamReading
 from tierscope.domain.errors import BadInput
 from tierscope.domain.events import BlockAction, BlockEvent
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
 from tierscope.feed.messages import Gap, Message, Restart, StreamCounters
 from tierscope.registry import metrics
@@ -217,3 +218,13 @@ def test_what_waited_for_another_stream_is_told_although_nothing_came(stream, de
     assert feed(stream, desk) == [(4,)]
     assert feed(stream, desk) == []
     assert len(published) == 1
+
+
+def test_what_is_wrong_is_told_although_nothing_came(stream, desk, said):
+    """Another stream may have shown it."""
+    stream.meaning.findings = (Finding("wrong", Severity.INFO, BadInput("it is wrong", where="", fix="")),)
+
+    feed(stream, desk)
+    feed(stream, desk)
+
+    assert len([message for message in said if "it is wrong" in message]) == 1
