@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -14,12 +15,25 @@ from collectors.kube.client import Absent, KubeApi, connect
 from collectors.kube.kinds import ENDPOINT, GATEWAY, KINDS, POD, Kind
 from collectors.kube.reflector import Reflector
 from collectors.kube.watcher import KubeWatcher
+from tests import workloads as w
 from tests.engines.kube_server import KubeServer, path_of
 from tests.exporting import await_true
 from tests.kubernetes import FOLDER, Objects
+from tierscope.advice.document import (
+    Apply,
+    ApplyFormat,
+    Change,
+    ChangeKind,
+    Estimate,
+    HitRatios,
+    Predicted,
+    Recommendation,
+)
 from tierscope.advice.patches import apply_size
+from tierscope.advice.recommend import recommend
 from tierscope.advice.resource import weights_patch
 from tierscope.advice.wiring_findings import wiring_findings
+from tierscope.cli.apply import carry_out
 from tierscope.domain.deployment import Objective
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.tiers import Tier
@@ -28,13 +42,14 @@ from tierscope.domain.units import GIB
 COLLECTOR = "system:serviceaccount:tierscope:tierscope-collector"
 TOKEN = "token-of-the-collector"
 NOBODY = "token-of-nobody"
+APPLIER = "token-of-the-applier"
 RBAC = "deploy/kubernetes/rbac.yaml"
 
 
 @pytest.fixture(scope="module")
 def server(repository):
     """A server with the definitions, the roles of the manifest, and the fixture's endpoint."""
-    server = KubeServer({TOKEN: COLLECTOR, NOBODY: "nobody"})
+    server = KubeServer({TOKEN: COLLECTOR, NOBODY: "nobody", APPLIER: "applier"})
     try:
         for item in definitions():
             server.apply(item)
@@ -304,3 +319,86 @@ def test_weights_of_a_gateway_are_patched_where_they_stand(server, tmp_path, wei
         answer = api.patch(f"{GATEWAY.path('inference-gateway')}/shared", operations, dry_run=True)
 
     assert answer["spec"]["schedulers"][0]["weights"] == {**weights, "queue": 4}
+
+
+def recommended(*steps: Apply) -> tuple[Recommendation, Change]:
+    """Advice of one change of L1 for the fixture's endpoint, with the steps of a real patch unless given."""
+    objects = Objects()
+    evidence = w.evidence(w.window(w.cycle(4, 20)))
+    document = recommend(evidence, objects.read(), now_unix_seconds=w.NOW)
+    sure = Estimate(0.5, 0.4, 0.6)
+    change = Change(
+        id="tier_size:l1",
+        kind=ChangeKind.TIER_SIZE,
+        target="l1",
+        from_=16.0 * GIB,
+        to=24.0 * GIB,
+        unit="bytes",
+        predicted=Predicted(HitRatios(sure, sure, sure, sure), None, None, None),
+        why="because",
+        risks=(),
+        apply=steps or apply_size(Tier.L1, objects.read(), 16 * GIB, 24 * GIB),
+        revert_if=(),
+    )
+    return replace(document, changes=(change,)), change
+
+
+@pytest.fixture
+def applier(server, tmp_path, repository):
+    """A client with the rights of the manifest for applying, and no others."""
+    [role] = yaml.safe_load_all((repository / "deploy/kubernetes/rbac-apply.yaml").read_text("utf-8"))
+    server.apply(role)
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "applier"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role["metadata"]["name"]},
+        "subjects": [{"kind": "User", "name": "applier", "apiGroup": group}],
+    }
+    server.apply(binding)
+    with client_of(server, APPLIER, tmp_path) as api:
+        await_true(lambda: readable(api), "it may read")
+        yield api
+    server.apply(Objects().named("InferenceEndpointConfig", "support-chat"))
+
+
+def readable(api: KubeApi) -> bool:
+    try:
+        api.get(f"{ENDPOINT.path('team-support')}/support-chat")
+    except SourceUnreadable:
+        return False
+    return True
+
+
+def test_a_dry_run_shows_the_change_and_changes_nothing(server, applier):
+    """The diff is the server's own answer."""
+    path = f"{ENDPOINT.path('team-support')}/support-chat"
+    before = server.ask("GET", path)["metadata"]["resourceVersion"]
+    done = carry_out(applier, *recommended(), dry_run=True, now_unix_seconds=w.NOW)
+
+    assert not done["applied"]
+    assert "+    value: '24'" in done["diff"]
+    assert server.ask("GET", path)["metadata"]["resourceVersion"] == before
+
+
+def test_an_applied_change_is_told_at_the_resource(server, applier):
+    """The patch is in force, and an event says from what to what."""
+    done = carry_out(applier, *recommended(), dry_run=False, now_unix_seconds=w.NOW)
+    spec = server.ask("GET", f"{ENDPOINT.path('team-support')}/support-chat")["spec"]
+    events = server.ask("GET", "/api/v1/namespaces/team-support/events")["items"]
+
+    assert done["applied"]
+    assert spec["worker"]["environmentVariables"][2]["value"] == "24"
+    assert spec["worker"]["resources"]["limits"]["memory"] == "57344Mi"
+    assert [event["reason"] for event in events] == ["TierscopeApplied"]
+
+
+def test_what_is_partly_done_by_hand_is_not_applied(server, applier):
+    """Half a change may be worse than none: its steps are shown, and nothing is patched."""
+    by_hand = Apply("Helm values", ApplyFormat.HELM_VALUES, {"worker": {"replicas": 3}})
+    [patch] = apply_size(Tier.L1, Objects().read(), 16 * GIB, 24 * GIB)
+    done = carry_out(applier, *recommended(patch, by_hand), dry_run=False, now_unix_seconds=w.NOW)
+
+    assert not done["applied"]
+    assert done["by_hand"] == ['Helm values {"worker": {"replicas": 3}}']

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from tierscope.cli import dashboards, store
+from tierscope.cli.apply import apply
 from tierscope.cli.bench import bench
 from tierscope.cli.collect import collect
 from tierscope.cli.curve import curve
@@ -31,7 +32,20 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (demo, export, collect, serve, recommend, doctor, curve, holdout, simulate, bench, measure):
+for command in (
+    demo,
+    export,
+    collect,
+    serve,
+    recommend,
+    apply,
+    doctor,
+    curve,
+    holdout,
+    simulate,
+    bench,
+    measure,
+):
     app.command()(command)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")
