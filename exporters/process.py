@@ -18,6 +18,8 @@ from exporters.health import Health, Voice
 from exporters.ledger import Ledger
 from exporters.lmcache.controller import Controller
 from exporters.lmcache.controller_listener import ControllerListener
+from exporters.lmcache.coordinator import CoordinatorStream
+from exporters.lmcache.coordinator_listener import CoordinatorListener
 from exporters.mount.page_source import MountSource
 from exporters.oddities import Oddities
 from exporters.pages import Desk, PagePoller, PageSource, ShowingSource
@@ -40,6 +42,9 @@ SERVICE_NAME = "tierscope-exporter"
 
 STREAM_FRESH_SECONDS = 5.0
 """How long a look at a connected stream speaks for it; there are several a second."""
+
+HEARTBEAT_FRESH_SECONDS = 30.0
+"""How long a heartbeat speaks for an LMCache server; there are several in that time."""
 
 
 class Worker(Protocol):
@@ -171,6 +176,7 @@ class Exporter:
         reader = StreamReader(streams, desk, on_record=spans.emit)
         coverage = _Ticker(lambda: self._tell_coverage(desk), settings.poll_seconds)
         self._parts = _Parts(feed, spans, pusher, ledger, engines, metrics)
+        self._listen_as_coordinator(opening, desk)
         workers: list[Worker] = [*pollers, reader, *self._controllers(opening, desk), coverage]
         opening.callback(_stop, workers)
         for worker in workers:
@@ -238,6 +244,23 @@ class Exporter:
             opening.callback(stream.subscriber.close)
             streams.append(stream)
         return streams
+
+    def _listen_as_coordinator(self, opening: ExitStack, desk: Desk) -> None:
+        scanned = {mount.pool for mount in self._settings.mounts}
+        for server in self._settings.lmcache:
+            if server.coordinator_port is not None:
+                stream = CoordinatorStream(
+                    server.name,
+                    server.pool or server.name,
+                    pool_is_scanned=server.pool_is_scanned or server.pool in scanned,
+                )
+                health = self._health(
+                    SourceId(SourceKind.LMCACHE_COORDINATOR, server.name), HEARTBEAT_FRESH_SECONDS
+                )
+                listener = CoordinatorListener(
+                    stream, health, desk, self._settings.listen_host, server.coordinator_port
+                )
+                opening.callback(listener.close)
 
     def _controllers(self, opening: ExitStack, desk: Desk) -> list[ControllerListener]:
         context: Context = zmq.Context()

@@ -78,6 +78,7 @@ def page_sources(
             engines=[engines.facts(engine) for engine in loading],
             pool_is_scanned=server.pool_is_scanned or server.pool in scanned,
             records_are_read=server.records_endpoint is not None,
+            coordinator_is_read=server.coordinator_port is not None,
             pool_facts=None if server.pool is None else pools.facts(server.pool),
             managed_tier=pools.managed_tier,
         )

@@ -27,7 +27,8 @@ class LmcacheSource:
     `pool` is the holder of its L2: the pool's name, or the server's own where it has none. Where the
     `pool_is_scanned`, what was stored there and evicted is told by the scan, chunk by chunk, and the
     counters of this are left out. Where `records_are_read`, the probe's stream tells all that is counted, and
-    the page tells sizes alone. `pool_facts` are those of the pool it should write to, None without one.
+    the page tells sizes alone; where the `coordinator_is_read`, that tells what was stored and evicted.
+    `pool_facts` are those of the pool it should write to, None without one.
     """
 
     name: str
@@ -36,6 +37,7 @@ class LmcacheSource:
     engines: Sequence[EngineFacts]
     pool_is_scanned: bool = False
     records_are_read: bool = False
+    coordinator_is_read: bool = False
     pool_facts: PoolFacts | None = None
     managed_tier: ManagedTier = field(default_factory=ManagedTier)
     units: int = 1
@@ -79,15 +81,15 @@ class LmcacheSource:
         if not self.records_are_read:
             if self.engines:
                 reading.findings.append(split_untold(self.name, base))
-            reading.entries += map(self._without_scanned, activities)
+            reading.entries += map(self._without_told, activities)
         if status is not None:
             reading.entries.append(status.sample(self.name, at_unix_seconds))
             for facts in self.engines:
                 facts.chunk_tokens = status.chunk_tokens
         return reading
 
-    def _without_scanned(self, activity: TierActivity) -> TierActivity:
-        if self.pool_is_scanned and activity.tier is Tier.L2:
+    def _without_told(self, activity: TierActivity) -> TierActivity:
+        if self.coordinator_is_read or (self.pool_is_scanned and activity.tier is Tier.L2):
             return replace(activity, stored_blocks=None, evicted_blocks=None)
         return activity
 

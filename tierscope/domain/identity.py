@@ -37,6 +37,8 @@ class SourceKind(StrEnum):
     LMCACHE_METRICS = "lmcache_metrics"
     LMCACHE_RECORDS = "lmcache_records"
     """The record stream of the probe in an LMCache server."""
+    LMCACHE_COORDINATOR = "lmcache_coordinator"
+    """What an LMCache server tells its coordinator, for which it takes us."""
     LMCACHE_CONTROLLER = "lmcache_controller"
     """What LMCache inside an engine tells its controller, for which it takes us."""
     CURVINE_MASTER = "curvine_master"

@@ -74,6 +74,12 @@ class LmcacheSettings:
     records_replay_endpoint: str | None = documented(
         "ZMQ address that replays missed records of this server.", default=None
     )
+    coordinator_port: int | None = documented(
+        "Port at `listen_host` at which the exporter is this server's coordinator (--coordinator-url with "
+        "--coordinator-event-reporting): what came into its tiers and left them, where the probe cannot be. "
+        "A server has one coordinator.",
+        default=None,
+    )
     prefill_tokens_per_second: float | None = documented(
         "Prompt tokens that an engine before this server computes in a second when nothing is cached; with "
         "it, an L2 that is slower than that is found.",

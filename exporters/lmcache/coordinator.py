@@ -1,0 +1,209 @@
+"""What an LMCache server tells its coordinator: chunks that came into its tiers and left them.
+
+It tells no lookup, no latency, no failure and no reason: a departure may be an eviction, a read's end or a
+clearing. Each batch has a number, and the server another incarnation after each start, so what was lost is
+known, and what an old life still says is left out. Token ids that come along are never decoded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import msgspec
+
+from exporters.streams import StreamReading
+from exporters.wire import UNREADABLE, Seconds, undecodable
+from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, TierSample
+from tierscope.domain.tiers import Tier
+from tierscope.domain.units import BLOCK_HASH_MASK
+
+_TIERS = {"l1": Tier.L1, "l2": Tier.L2}
+
+
+class Key(msgspec.Struct, frozen=True):
+    """The name of one object: a chunk has one for each KV rank and object group."""
+
+    chunk_hash_hex: Annotated[str, msgspec.Meta(pattern="^(0x)?[0-9a-fA-F]{1,128}$")]
+    model_name: str = ""
+    kv_rank: int = 0
+    object_group_id: int = 0
+    cache_salt: str = ""
+
+
+class Entry(msgspec.Struct):
+    """One object and its size."""
+
+    key: Key
+    size_bytes: int = 0
+
+
+class Batch(msgspec.Struct):
+    """What happened in one storage of one tier. Whoever `access`es changes nothing."""
+
+    seq: int
+    event_type: str
+    tier: str
+    ts: Seconds
+    incarnation: int = 0
+    backend: str = ""
+    entries: list[Entry] = []
+    capacity_bytes: int | None = None
+
+
+class Batches(msgspec.Struct):
+    """The body of one `POST /events`."""
+
+    batches: list[Batch]
+
+
+_decode = msgspec.json.Decoder(Batches).decode
+
+
+def decode_batches(body: bytes, *, where: str) -> list[Batch]:
+    """Read what one request brings; raises `BadInput`."""
+    try:
+        return _decode(body).batches
+    except (*UNREADABLE, UnicodeDecodeError) as error:
+        raise undecodable(body, error, where) from error
+
+
+@dataclass(slots=True)
+class _Held:
+    """What one tier of the server holds, as far as it was told in this life of it."""
+
+    sizes: dict[Key, int] = field(default_factory=dict)
+    objects: Counter[int] = field(default_factory=Counter)
+    """Objects of each chunk."""
+    first: dict[int, Key] = field(default_factory=dict)
+    """Of each chunk the object that came first."""
+    capacity_bytes: int | None = None
+
+    def add(self, entry: Entry) -> bool:
+        """Take an object in; whether its chunk was not there before.
+
+        One that is stored again was gone: a pool loses files that its servers never hear of.
+        """
+        chunk = _number(entry.key)
+        if entry.key in self.sizes:
+            return self.first[chunk] == entry.key
+        self.sizes[entry.key] = entry.size_bytes
+        self.objects[chunk] += 1
+        self.first.setdefault(chunk, entry.key)
+        return self.objects[chunk] == 1
+
+    def drop(self, key: Key) -> bool:
+        """Let an object go; whether its chunk is gone with it."""
+        if self.sizes.pop(key, None) is None:
+            return False
+        chunk = _number(key)
+        self.objects[chunk] -= 1
+        if self.objects[chunk] > 0:
+            return False
+        del self.objects[chunk], self.first[chunk]
+        return True
+
+
+@dataclass(slots=True)
+class CoordinatorStream:
+    """Turns what one server tells into what its L1 did, and the `pool` it writes to.
+
+    Used by one thread at a time. Where the `pool_is_scanned`, what came into it and left it is the scan's.
+    """
+
+    server: str
+    pool: str
+    pool_is_scanned: bool = False
+    stale: bool = False
+    """Whether batches were lost, so that what L1 holds is unknown until the server begins anew."""
+    _incarnation: int | None = None
+    _next_sequence: int | None = None
+    _held: dict[Tier, _Held] = field(default_factory=lambda: {tier: _Held() for tier in _TIERS.values()})
+
+    def take(self, batches: Sequence[Batch]) -> StreamReading:
+        """Take what one request brought."""
+        reading = StreamReading()
+        for batch in batches:
+            if self._incarnation is not None and batch.incarnation < self._incarnation:
+                continue  # sent by a life that is over
+            if batch.incarnation != self._incarnation:
+                reading.entries += self._begin(batch)
+            reading.missing += self._missed(batch.seq)
+            reading.entries += self._batch(batch)
+        l1 = self._held[Tier.L1]
+        if batches and not self.stale:
+            reading.entries.append(
+                TierSample(
+                    tier=Tier.L1,
+                    holder=self.server,
+                    at_unix_seconds=batches[-1].ts,
+                    capacity_bytes=l1.capacity_bytes,
+                    used_bytes=sum(l1.sizes.values()),
+                    used_blocks=len(l1.objects),
+                )
+            )
+        return reading
+
+    def gone(self, at_unix_seconds: float) -> list[BlockEvent]:
+        """The server left, or began anew: its memory is empty, its pool stays as it is."""
+        chunks = tuple(self._held[Tier.L1].objects)
+        self._held[Tier.L1] = _Held(capacity_bytes=self._held[Tier.L1].capacity_bytes)
+        return [self._event(Tier.L1, chunks, at_unix_seconds, EvictionReason.RESTART)] if chunks else []
+
+    def _begin(self, batch: Batch) -> Iterator[BlockEvent]:
+        yield from self.gone(batch.ts)
+        self._incarnation, self._next_sequence = batch.incarnation, None
+        self._held[Tier.L2] = _Held()
+        self.stale = False
+
+    def _missed(self, sequence: int) -> int:
+        """How many batches are newly known to be lost; a life's first has the number 1."""
+        expected = 1 if self._next_sequence is None else self._next_sequence
+        self._next_sequence = max(expected, sequence + 1)
+        missed = max(0, sequence - expected)
+        self.stale |= bool(missed)
+        return missed
+
+    def _batch(self, batch: Batch) -> Iterator[BlockEvent]:
+        tier = _TIERS.get(batch.tier)
+        if tier is None:
+            return
+        held = self._held[tier]
+        if batch.event_type == "config":
+            held.capacity_bytes = batch.capacity_bytes or None
+        elif batch.event_type == "store":
+            chunks = tuple(_number(entry.key) for entry in batch.entries if held.add(entry))
+            yield from self._told(tier, chunks, batch, None)
+        elif batch.event_type == "delete":
+            chunks = tuple(_number(entry.key) for entry in batch.entries if held.drop(entry.key))
+            yield from self._told(tier, chunks, batch, EvictionReason.UNKNOWN)
+
+    def _told(
+        self, tier: Tier, chunks: tuple[int, ...], batch: Batch, reason: EvictionReason | None
+    ) -> Iterator[BlockEvent]:
+        if chunks and not (tier is Tier.L2 and self.pool_is_scanned):
+            yield self._event(tier, chunks, batch.ts, reason, batch.seq)
+
+    def _event(
+        self,
+        tier: Tier,
+        chunks: tuple[int, ...],
+        at_unix_seconds: float,
+        reason: EvictionReason | None,
+        sequence: int | None = None,
+    ) -> BlockEvent:
+        return BlockEvent(
+            tier=tier,
+            holder=self.server if tier is Tier.L1 else self.pool,
+            action=BlockAction.STORED if reason is None else BlockAction.EVICTED,
+            block_hashes=chunks,
+            at_unix_seconds=at_unix_seconds,
+            reason=reason,
+            sequence=sequence,
+        )
+
+
+def _number(key: Key) -> int:
+    return int(key.chunk_hash_hex, 16) & BLOCK_HASH_MASK

@@ -1,0 +1,136 @@
+"""The address at which an LMCache server finds its coordinator: we listen, and command nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+from exporters.health import Health, Units
+from exporters.lmcache.coordinator import CoordinatorStream, decode_batches
+from exporters.lmcache.suspicion import split_untold
+from exporters.oddities import Oddity
+from exporters.pages import Desk
+from exporters.streams import StreamReading
+from tierscope.domain.errors import BadInput, BadSettings, TierscopeError
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Largest request that is read; a second of a busy server is a few megabytes."""
+
+IDLE_SECONDS = 30.0
+"""How long a connection may say nothing."""
+
+CLOSE_POLL_SECONDS = 0.1
+
+
+class CoordinatorListener:
+    """Serves one server from threads of its own, which hand on what it tells one after the other.
+
+    A server that does not answer for a while is down by the health's own time; it sends heartbeats. Raises
+    `BadSettings` where the address cannot be bound; port 0 takes any free one.
+    """
+
+    def __init__(self, stream: CoordinatorStream, health: Health, desk: Desk, host: str, port: int) -> None:
+        self._stream = stream
+        self._health = health
+        self._desk = desk
+        self._lock = threading.Lock()
+        handler = type("Handler", (_Handler,), {"owner": self})
+        try:
+            self._server = ThreadingHTTPServer((host, port), handler)
+        except OSError as error:
+            problem = TierscopeError(
+                f"an LMCache server's coordinator cannot listen here: {error}",
+                where=f"{host} port {port}",
+                fix="choose a free coordinator_port for each server",
+            )
+            raise BadSettings([problem]) from error
+        self._server.daemon_threads = True
+        self.url = f"http://{host}:{self._server.server_port}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(CLOSE_POLL_SECONDS,), name="coordinator", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def answer(self, method: str, path: str, body: bytes) -> dict[str, object]:
+        """Take one request and return what LMCache expects; raises `BadInput` for unreadable events."""
+        with self._lock:
+            self._health.succeeded()
+            if path.rstrip("/") == "/events":
+                self._events(body)
+            elif method == "DELETE":
+                self._post(StreamReading([*self._stream.gone(self._desk.clock())]))
+            parts = path.strip("/").split("/")
+        return {"instance_id": _instance(body, parts), "re_registered": False}
+
+    def _events(self, body: bytes) -> None:
+        source = self._health.source
+        try:
+            batches = decode_batches(body, where=str(source))
+        except BadInput as error:
+            self._health.take(Units(undecodable=1))
+            self._desk.post(source, (), [Oddity("undecodable message", error)])
+            raise
+        self._desk.oddities.hold(source, [split_untold(self._stream.server, self.url)])
+        reading = self._stream.take(batches)
+        self._health.take(Units(received=len(batches), missing=reading.missing))
+        self._post(reading)
+
+    def _post(self, reading: StreamReading) -> None:
+        self._health.mark_stale(self._stream.stale)
+        self._desk.post(self._health.source, reading.entries, reading.oddities)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: ClassVar[CoordinatorListener]
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+
+    def _take(self) -> None:
+        size = self.headers.get("Content-Length") or "0"
+        if not size.isdecimal() or int(size) > MOST_BYTES:
+            self.close_connection = True
+            self._say(413, {"error": "too large"})
+            return
+        body = self.rfile.read(int(size))
+        try:
+            self._say(200, self.owner.answer(self.command, self.path, body))
+        except BadInput as error:
+            self._say(400, {"error": error.what})
+        except Exception:  # a fault of ours in one request must not end the source
+            log.exception("a request of an LMCache server could not be taken")
+            self._say(500, {"error": "report this"})
+
+    do_POST = do_PUT = do_DELETE = do_GET = _take  # noqa: N815  the base class's names
+
+    def _say(self, status: int, document: dict[str, object]) -> None:
+        text = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
+        log.debug("%s: %s", self.client_address[0], format % args)
+
+
+def _instance(body: bytes, path: list[str]) -> str:
+    """Whom a request is about: by its path or, where it registers, by what it says of itself."""
+    if len(path) > 1:
+        return path[1]
+    try:
+        document = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        return ""
+    return str(document.get("instance_id", "")) if isinstance(document, dict) else ""
