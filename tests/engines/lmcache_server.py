@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import httpx
 
+from tests.engines.line_process import LineProcess, end_group
 from tests.engines.lmcache_environment import LMCacheEnvironment
 from tests.engines.server import eventually, free_ports
 
@@ -19,7 +18,6 @@ CHUNK_TOKENS = 64
 CHUNK_BYTES = 131_072
 """Of the client's worker: 4 layers, 2 heads of 64, keys and values, 2 bytes."""
 START_SECONDS = 120.0
-STOP_SECONDS = 30.0
 CLIENT = Path(__file__).parent / "lmcache_client.py"
 
 ENVIRONMENT = {
@@ -110,7 +108,7 @@ class LMCacheServer:
         """Ask it to end; kill it after a while."""
         if self._process is None:
             return
-        _end_group(self._process)
+        end_group(self._process)
         self._process = None
 
     def log_end(self, lines: int = 60) -> str:
@@ -165,62 +163,13 @@ class LMCacheServer:
         ]  # fmt: skip
 
 
-class LMCacheClient:
+class LMCacheClient(LineProcess):
     """An engine's worker in a process of its own, because LMCache is not installed beside the tests."""
 
     def __init__(self, environment: LMCacheEnvironment, server: LMCacheServer, log: Path, ranks: int) -> None:
-        self._command = [environment.python, CLIENT, server.rpc_url, server.url, ranks, CHUNK_TOKENS]
-        self._log = log
-        self._process: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> LMCacheClient:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [str(part) for part in self._command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, **ENVIRONMENT},
-                start_new_session=True,
-            )
-        self._answer()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
-        _end_group(process)
-        process.stdout.close()
+        command = (environment.python, CLIENT, server.rpc_url, server.url, ranks, CHUNK_TOKENS)
+        super().__init__(command, log, ENVIRONMENT)
 
     def ask(self, rid: str, tokens: list[int], **how: object) -> dict:
         """Take a prompt through the server; returns hit, retrieved and stored tokens."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"rid": rid, "tokens": tokens, **how}) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> dict:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"the client ended:\n{self._log.read_text('utf-8', errors='replace')[-4000:]}"
-        return json.loads(line)
-
-
-def _end_group(process: subprocess.Popen) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(STOP_SECONDS)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        return self.answer_to({"rid": rid, "tokens": tokens, **how})
