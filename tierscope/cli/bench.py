@@ -48,7 +48,7 @@ def bench(
 
 def benches(trace: Trace) -> dict[str, Bench]:
     """Every bench by name; a new one is a function in its room's file and a line here."""
-    from tierscope.cli.benches import analytics, exporters, simulator
+    from tierscope.cli.benches import analytics, exporters, simulator, storage
 
     return {
         "page_parser": exporters.page_parser,
@@ -57,6 +57,12 @@ def benches(trace: Trace) -> dict[str, Bench]:
         "hit_split": partial(simulator.hit_split, trace),
         "ttft": partial(simulator.time_to_first_token, trace),
         "policies": partial(simulator.eviction_policies, trace),
+        "stored_mix": storage.stored_mix,
+        "stored_wire": storage.stored_wire,
+        "stored_frames": storage.stored_frames,
+        "stored_events": storage.stored_events,
+        "stored_chains": storage.stored_chains,
+        "stored_bytes": storage.stored_bytes,
     }
 
 

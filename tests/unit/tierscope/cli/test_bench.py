@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from exporters.exposition import parse_exposition
 from tierscope.cli.bench import benches
-from tierscope.cli.benches import exporters, generated, simulator
+from tierscope.cli.benches import exporters, generated, simulator, storage
 from tierscope.cli.benches.generated import generated_trace
 from tierscope.cli.main import app
 
@@ -23,6 +23,10 @@ def small(monkeypatch):
     monkeypatch.setattr(generated, "SESSIONS", 5)
     monkeypatch.setattr(generated, "TURNS", 3)
     monkeypatch.setattr(simulator, "CONFIGURATIONS", 2)
+    monkeypatch.setattr(storage, "MESSAGES", 20)
+    monkeypatch.setattr(storage, "SESSIONS", 3)
+    monkeypatch.setattr(storage, "EXECUTEMANY_ROWS", 10)
+    monkeypatch.setattr(storage, "REPEATS", 1)
 
 
 def run(*arguments):

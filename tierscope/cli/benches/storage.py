@@ -1,0 +1,259 @@
+"""How fast what engines say becomes committed rows, next to other ways of writing them, and what it takes."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from exporters.vllm.events import decode_events
+from exporters.vllm.residency import Residency
+from tierscope.cli.benches.rows import Row, core_seconds
+from tierscope.domain.batch import FeedBatch, FeedPosition
+from tierscope.domain.events import BlockEvent, LedgerEntry
+from tierscope.domain.identity import EngineId
+from tierscope.domain.requests import RequestRecord, RequestStatus, TokenSplit
+from tierscope.feed.codec import decode_batch, encode_batch
+from tierscope.storage.store import Store
+
+ENGINE = EngineId("bench", "bench", "bench-0")
+START = 1_700_000_000.0
+EVENTS_UNIT = "M block events/s a core"
+MESSAGES = 20_000
+BLOCKS = 16
+BLOCK_TOKENS = 16
+EVENTS_A_BATCH = 500
+BATCHES_A_COMMIT = 20
+REPEATS = 3
+
+MIX_STORES = (*[1] * 56, *[11] * 8, *[3] * 3, *[9] * 3, *[16] * 3, *[10] * 2, *[2] * 2, *[4] * 2, 12, 15)
+"""Blocks of each store of a recorded run of vLLM with a small cache, every size as often as there."""
+
+MIX_REMOVALS_A_STORE = 225 / 81
+"""Removals of one block for each store of that run."""
+
+EXECUTEMANY_ROWS = 2_000
+"""A sample: it is so slow that its rate shows soon."""
+
+SESSIONS = 60
+TURNS = 25
+BLOCKS_A_TURN = 40
+
+
+def stored_mix() -> Iterator[Row]:
+    """Stores and removals mixed as in a recorded run, token ids included, from bytes to commits."""
+    payloads = list(_mixed_payloads(random.Random(1)))  # noqa: S311  a repeatable workload, no secret
+    yield Row("KV events to committed rows, a recorded run's mix", _wire_rate(payloads), EVENTS_UNIT)
+
+
+def stored_wire() -> Iterator[Row]:
+    """The same way for stores of 16 blocks each."""
+    payloads = list(_store_payloads(random.Random(1)))  # noqa: S311
+    yield Row("KV events to committed rows, 16-block stores", _wire_rate(payloads), EVENTS_UNIT)
+
+
+def stored_frames() -> Iterator[Row]:
+    """What a collector does: feed batches as bytes to committed rows, beside one INSERT a block."""
+    events = _events()
+    frames = [encode_batch(batch) for batch in _batches(events)]
+    rows = _rows_a_block(events)
+    ours = len(rows) / _append_seconds(lambda: map(decode_batch, frames)) / 1e6
+    sample = rows[:EXECUTEMANY_ROWS]
+    peers = len(sample) / _table_seconds(_executemany, sample) / 1e6
+    yield Row("feed batches to committed rows", ours, EVENTS_UNIT, "executemany", ours / peers)
+
+
+def stored_events() -> Iterator[Row]:
+    """Decoded batches to committed rows, beside a row a block through Arrow."""
+    events = _events()
+    batches, rows = _batches(events), _rows_a_block(events)
+    ours = len(rows) / _append_seconds(lambda: batches) / 1e6
+    peers = len(rows) / _table_seconds(_arrow, rows) / 1e6
+    yield Row(
+        "decoded batches to committed rows",
+        ours,
+        EVENTS_UNIT,
+        "Arrow, a row a block",
+        ours / peers,
+    )
+
+
+def stored_chains() -> Iterator[Row]:
+    """Requests of sessions that grow turn by turn: their chains as deltas."""
+    requests = _requests()
+    accesses = sum(len(request.block_hashes) for request in requests)
+    seconds = _append_seconds(lambda: _batches(requests))
+    yield Row("request chains to committed rows", accesses / seconds / 1e6, "M block accesses/s a core")
+
+
+def stored_bytes() -> Iterator[Row]:
+    """The size of the same requests' file for each block access, beside a row an access through Arrow."""
+    requests = _requests()
+    accesses = [(START, block) for request in requests for block in request.block_hashes]
+    with tempfile.TemporaryDirectory() as folder:
+        ours, peers = Path(folder) / "ours.duckdb", Path(folder) / "peers.duckdb"
+        with Store.open(ours, clock=lambda: START) as store:
+            _append(store, _batches(requests))
+        with duckdb.connect(str(peers)) as table:
+            table.execute(_ROW_A_BLOCK)
+            _arrow(table, accesses)
+        size, peers_size = ours.stat().st_size, peers.stat().st_size
+    yield Row(
+        "file for each block access",
+        size / len(accesses),
+        "bytes",
+        "Arrow, a row an access",
+        size / peers_size,
+    )
+
+
+def _wire_rate(payloads: Sequence[bytes]) -> float:
+    """Millions of block events a second, from an engine's messages through exporter and feed to commits."""
+    blocks = sum(len(event.block_hashes) for event in _decoded(payloads))
+    seconds = _append_seconds(
+        lambda: (decode_batch(encode_batch(batch)) for batch in _batches(list(_decoded(payloads))))
+    )
+    return blocks / seconds / 1e6
+
+
+def _append_seconds(batches: Callable[[], Iterable[FeedBatch]]) -> float:
+    """The least processor time to make batches and commit them to a store that is open."""
+    least = float("inf")
+    for _ in range(REPEATS):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Store.open(Path(folder) / "bench.duckdb", clock=lambda: START) as store,
+        ):
+            least = min(least, core_seconds(lambda: _append(store, batches())))
+    return least
+
+
+def _append(store: Store, batches: Iterable[FeedBatch]) -> None:
+    """Commit batches as a collector does, some ten thousand rows at a time."""
+    waiting = iter(batches)
+    while part := list(islice(waiting, BATCHES_A_COMMIT)):
+        store.append(part)
+
+
+def _table_seconds(
+    insert: Callable[[duckdb.DuckDBPyConnection, Sequence[tuple[float, int]]], None],
+    rows: Sequence[tuple[float, int]],
+) -> float:
+    """The least processor time to commit rows to a table of nothing but time and block."""
+    least = float("inf")
+    for _ in range(REPEATS):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            duckdb.connect(str(Path(folder) / "bench.duckdb"), config={"threads": 2}) as table,
+        ):
+            table.execute(_ROW_A_BLOCK)
+            least = min(least, core_seconds(lambda: insert(table, rows)))
+    return least
+
+
+_ROW_A_BLOCK = "CREATE TABLE blocks (at_unix_seconds DOUBLE NOT NULL, block_hash UBIGINT NOT NULL)"
+
+
+def _executemany(table: duckdb.DuckDBPyConnection, rows: Sequence[tuple[float, int]]) -> None:
+    table.executemany("INSERT INTO blocks VALUES (?, ?)", rows)
+
+
+def _arrow(table: duckdb.DuckDBPyConnection, rows: Sequence[tuple[float, int]]) -> None:
+    for start in range(0, len(rows), 100_000):
+        times, blocks = zip(*rows[start : start + 100_000], strict=True)
+        columns = [pa.array(times, pa.float64()), pa.array(blocks, pa.uint64())]
+        table.register("incoming", pa.table(columns, names=["at_unix_seconds", "block_hash"]))
+        table.execute("INSERT INTO blocks FROM incoming")
+
+
+def _decoded(payloads: Sequence[bytes]) -> Iterator[BlockEvent]:
+    residency = Residency(str(ENGINE), "bench")
+    for sequence, payload in enumerate(payloads):
+        events, _ = residency.apply(decode_events(payload, where="bench"), sequence)
+        yield from events
+
+
+def _events() -> list[BlockEvent]:
+    return list(_decoded(list(_store_payloads(random.Random(1)))))  # noqa: S311
+
+
+def _batches(entries: Sequence[LedgerEntry]) -> list[FeedBatch]:
+    parts = range(0, len(entries), EVENTS_A_BATCH)
+    return [
+        FeedBatch(FeedPosition("bench", 1, n), START + n, tuple(entries[start : start + EVENTS_A_BATCH]))
+        for n, start in enumerate(parts)
+    ]
+
+
+def _rows_a_block(events: Sequence[BlockEvent]) -> list[tuple[float, int]]:
+    return [(event.at_unix_seconds, block) for event in events for block in event.block_hashes]
+
+
+def _store_payloads(rng: random.Random) -> Iterator[bytes]:
+    for number in range(MESSAGES):
+        yield _payload(number, [_stored([rng.getrandbits(64) for _ in range(BLOCKS)])])
+
+
+def _mixed_payloads(rng: random.Random) -> Iterator[bytes]:
+    held: list[int] = []
+    removals = 0.0
+    for number in range(MESSAGES):
+        blocks = [rng.getrandbits(64) for _ in range(rng.choice(MIX_STORES))]
+        held += blocks
+        events = [_stored(blocks)]
+        removals += MIX_REMOVALS_A_STORE
+        while removals >= 1 and held:
+            removals -= 1
+            gone = held.pop(rng.randrange(len(held)))
+            events.append({"type": "BlockRemoved", "block_hashes": [gone], "medium": "GPU", "group_idx": 0})
+        yield _payload(number, events)
+
+
+def _payload(number: int, events: Sequence[dict[str, object]]) -> bytes:
+    return msgspec.msgpack.encode([START + number / 100, events, 0])
+
+
+def _stored(blocks: list[int]) -> dict[str, object]:
+    return {
+        "type": "BlockStored",
+        "block_hashes": blocks,
+        "parent_block_hash": None,
+        "token_ids": list(range(len(blocks) * BLOCK_TOKENS)),
+        "block_size": BLOCK_TOKENS,
+        "medium": "GPU",
+        "group_idx": 0,
+    }
+
+
+def _requests() -> list[RequestRecord]:
+    """Each session's turn t asks for its first (t + 1) x 40 blocks; sessions take turns at random."""
+    rng = random.Random(1)  # noqa: S311
+    chains = [[rng.getrandbits(64) for _ in range(TURNS * BLOCKS_A_TURN)] for _ in range(SESSIONS)]
+    turns = [(session, turn) for turn in range(TURNS) for session in rng.sample(range(SESSIONS), SESSIONS)]
+    return [
+        _request(f"{session}-{turn}", tuple(chains[session][: (turn + 1) * BLOCKS_A_TURN]), START + n)
+        for n, (session, turn) in enumerate(turns)
+    ]
+
+
+def _request(name: str, chain: tuple[int, ...], at_unix_seconds: float) -> RequestRecord:
+    prompt = len(chain) * BLOCK_TOKENS
+    return RequestRecord(
+        engine=ENGINE,
+        model="bench",
+        request_id=name,
+        attempt=0,
+        status=RequestStatus.SERVED,
+        tokens=TokenSplit(prompt, l0=prompt - BLOCK_TOKENS, computed=BLOCK_TOKENS),
+        block_tokens=BLOCK_TOKENS,
+        block_hashes=chain,
+        arrived_unix_seconds=at_unix_seconds,
+        admitted_unix_seconds=at_unix_seconds,
+        ttft_seconds=0.1,
+    )
