@@ -180,3 +180,47 @@ class Completeness:
     completeness_ratio: float | None
     """Null where no source reports it."""
     sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, config=documented)
+class Regression:
+    """First tokens that took longer than their prompts explain, and who did it."""
+
+    since: str
+    """UTC, to the minute."""
+    since_unix_seconds: float
+    found_unix_seconds: float
+    requests: int
+    """Requests since then that this rests on."""
+    ratio: float
+    """TTFT over what the prompts explain."""
+    extra_seconds: float
+    """What a request waits longer."""
+    cause: str
+    """tier_share, tier_speed, queue or engine."""
+    tier: str | None
+    reason: str | None
+    """evictions, pool_full, routing, seed, worker_lost or slow."""
+    factor: float
+    """How many times slower, or which share of its usual hits is left."""
+    parts: dict[str, float]
+    """Seconds a request by cause, mix among them."""
+    rollout_unix_seconds: float | None
+    """The rollout it came after."""
+    sentence: str
+    """Who, how much, since when, what to do."""
+
+
+@dataclass(frozen=True, config=documented)
+class Regressions:
+    """What was found since a moment, held against what came before it."""
+
+    endpoint: str
+    since_unix_seconds: float
+    state: Literal["learning", "watching", "raised"]
+    """learning: too few requests before that moment; raised: the last regression goes on."""
+    severity: Literal["info", "warning", "critical"] | None
+    """info: it is over, warning: it goes on, critical: by half and more; null: none."""
+    baseline_requests: int
+    requests: int
+    regressions: tuple[Regression, ...]

@@ -25,6 +25,7 @@ from api.parameters import (
     span_of,
 )
 from api.problems import NotFound, Problem, answer_problems, describe_problems
+from api.regressions import serve_regressions
 from tierscope.advice.readings import completeness_ratio
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.identity import SourceKind
@@ -58,6 +59,7 @@ def create_app(
     app.add_middleware(Guard, access=access, limits=limits or Limits())
     serve_advice(app, reader, clock)
     _serve_sums(app, reader, clock)
+    serve_regressions(app, reader, clock)
     _serve_operations(app, reader, samples)
     describe_problems(app)
     return app

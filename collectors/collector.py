@@ -16,6 +16,7 @@ from collectors.complaints import Complaints
 from collectors.deployments import Deployments
 from collectors.feeds import FeedReceiver
 from collectors.keeper import Keeper
+from collectors.regressions import RegressionWatcher
 from collectors.writer import StoreWriter
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.domain.settings import CollectorSettings
@@ -138,10 +139,18 @@ class Collector:
             clock=self._clock,
         )
         keeper = Keeper(store, settings, complaints)
+        regressions = RegressionWatcher(
+            store.reader(),
+            deployments,
+            complaints,
+            regress_seconds=settings.regress_seconds,
+            history_seconds=settings.regress_history_seconds,
+            clock=self._clock,
+        )
         watchers = () if deployments.watcher is None else (deployments.watcher,)
-        self._started.callback(_end, [*receivers, *watchers, adviser, keeper])
+        self._started.callback(_end, [*receivers, *watchers, adviser, regressions, keeper])
         self._started.callback(buffer.hurry)
-        self._workers = (*receivers, *watchers, writer, adviser, keeper)
+        self._workers = (*receivers, *watchers, writer, adviser, regressions, keeper)
         self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
         self._started.callback(self._metrics.close)
         for worker in self._workers:

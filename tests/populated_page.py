@@ -77,6 +77,9 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "path": ("local", "remote"),
     "operation": ("Lookup", "Write"),
     "errno": ("ENOENT",),
+    "cause": ("mix", "tier_share", "tier_speed", "queue", "engine"),
+    "since": ("2026-01-01T10:05Z",),
+    "state": ("learning", "watching", "raised"),
 }
 """What a label holds unless the metric's own entry below says otherwise."""
 

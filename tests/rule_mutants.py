@@ -74,12 +74,10 @@ def _thresholds(expr: str) -> Iterator[tuple[int, str, str]]:
 def rules_for(text: str, alert: dict[str, Any] | None) -> str:
     """The rule file with this alert alone and the recorded series it reads, or with all that is recorded."""
     rules = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"] if "record" in rule]
-    groups = [{"name": "recorded", "rules": rules}]
     if alert is not None:
-        read = [rule for rule in rules if rule["record"] in alert["expr"]]
-        groups = [{"name": "recorded", "rules": read}] if read else []
-        groups.append({"name": "alert", "rules": [alert]})
-    return yaml.safe_dump({"groups": groups}, sort_keys=False, width=10_000)
+        rules = [*(rule for rule in rules if rule["record"] in alert["expr"]), alert]
+    # One group: promtool evaluates several in any order, and an alert may then read what was before.
+    return yaml.safe_dump({"groups": [{"name": "rules", "rules": rules}]}, sort_keys=False, width=10_000)
 
 
 class RuleCases:

@@ -63,7 +63,7 @@ def _alert_problems(alert: Alert, check: ExpressionCheck) -> Iterator[str]:
     problems, labels = check.check(alert.expr)
     yield from problems
     for text in (alert.means, alert.summary, alert.description):
-        if not text.endswith("."):
+        if not text.endswith((".", "{{ end }}")):
             yield f"this is not a sentence: {text}"
         for label in sorted(set(TEMPLATE_LABEL.findall(text)) - labels):
             yield f"its words name {label}, which its series do not have"

@@ -23,6 +23,7 @@ from tierscope.cli.holdout import holdout
 from tierscope.cli.measure import measure
 from tierscope.cli.output import open_closed_streams, print_error
 from tierscope.cli.recommend import recommend
+from tierscope.cli.regress import regress
 from tierscope.cli.serve import serve
 from tierscope.cli.simulate import simulate
 from tierscope.domain.errors import TierscopeError
@@ -32,7 +33,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (
+COMMANDS = (
     demo,
     export,
     collect,
@@ -40,12 +41,14 @@ for command in (
     recommend,
     apply,
     doctor,
+    regress,
     curve,
     holdout,
     simulate,
     bench,
     measure,
-):
+)
+for command in COMMANDS:
     app.command()(command)
 app.command(hidden=True)(generate)
 app.add_typer(dashboards.app, name="dashboards")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tierscope.cli.asking import get, one_of, parsed
 from tierscope.cli.options import Json
-from tierscope.domain.errors import BadInput, SourceUnreadable
+from tierscope.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 Document = dict[str, "JsonValue"]
 
 PATH = "/v1/recommendations/"
-
-TIMEOUT_SECONDS = 30.0
-"""Longest wait for an API; it serves documents that are computed already."""
 
 
 def recommend(
@@ -89,12 +86,12 @@ def _from_store(
         known = [f"{namespace}/{name}" for namespace, name in reader.endpoints()]
         if deployment is not None:
             name = f"{deployment.namespace}/{deployment.endpoint}"
-            namespace, endpoint_name = _one_of(known, endpoint or name, where=str(path))
+            namespace, endpoint_name = one_of(known, endpoint or name, where=str(path))
             history = reader.history(namespace, endpoint_name)
             end = history.end_unix_seconds if history else time.time()
             evidence = reader.evidence(namespace, endpoint_name, TimeSpan(end - window_seconds, end))
             return advise(evidence, deployment, now_unix_seconds=time.time()).to_json()
-        namespace, endpoint_name = _one_of(known, endpoint, where=str(path))
+        namespace, endpoint_name = one_of(known, endpoint, where=str(path))
         body = reader.latest_recommendation(namespace, endpoint_name)
     finally:
         reader.close()
@@ -104,7 +101,7 @@ def _from_store(
             where=str(path),
             fix="name its configuration with --deployment to advise from the stored history",
         )
-    return _parsed(body, where=str(path))
+    return parsed(body, where=str(path))
 
 
 def _from_trace(
@@ -126,52 +123,13 @@ def _from_api(url: str, endpoint: str | None) -> Document:
     base = url.rstrip("/")
     if endpoint is None:
         known = [str(one["href"]).removeprefix(PATH) for one in _listed(base)]
-        endpoint = "/".join(_one_of(known, None, where=base))
-    return _get(f"{base}{PATH}{endpoint}")
+        endpoint = "/".join(one_of(known, None, where=base))
+    return get(f"{base}{PATH}{endpoint}")
 
 
 def _listed(base: str) -> list[Document]:
-    found = _get(f"{base}{PATH.rstrip('/')}").get("recommendations")
+    found = get(f"{base}{PATH.rstrip('/')}").get("recommendations")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _get(address: str) -> Document:
-    """Ask an API; its errors are told in its own words."""
-    import httpx
-
-    try:
-        response = httpx.get(address, timeout=TIMEOUT_SECONDS, follow_redirects=True)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise SourceUnreadable(
-            f"the API does not answer: {error}", where=address, fix="check --url and that it runs"
-        ) from error
-    body = _parsed(response.content, where=address)
-    if response.is_success:
-        return body
-    said = {name: str(body.get(name, "not said")) for name in ("what", "where", "fix")}
-    raise SourceUnreadable(said["what"], where=f"{address}, {said['where']}", fix=said["fix"])
-
-
-def _parsed(body: bytes, where: str) -> Document:
-    try:
-        document = json.loads(body)
-    except ValueError as error:
-        raise BadInput("this is not JSON", where=where, fix="check that it is Tierscope's") from error
-    if not isinstance(document, dict):
-        raise BadInput("this is not a JSON document", where=where, fix="check that it is Tierscope's")
-    return document
-
-
-def _one_of(known: list[str], wanted: str | None, where: str) -> tuple[str, str]:
-    """Namespace and name of the endpoint that is wanted, or of the only one there is."""
-    if wanted is None and len(known) == 1:
-        wanted = known[0]
-    if wanted is not None and wanted in known:
-        namespace, _, name = wanted.partition("/")
-        return namespace, name
-    there = f"it has {', '.join(known)}" if known else "it has none"
-    what = f"there is no endpoint {wanted}" if wanted else "which endpoint is not said"
-    raise BadInput(f"{what}; {there}", where=where, fix="name one with --endpoint NS/NAME")
 
 
 def _print(document: Mapping[str, JsonValue], *, as_json: bool) -> None:

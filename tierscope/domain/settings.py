@@ -317,6 +317,10 @@ class CollectorSettings:
     maintain_seconds: float = documented("Pause between two looks at age and size.", default=300.0)
     advise_seconds: float = documented("Pause between two computations of advice.", default=30.0)
     advise_window_seconds: float = documented("Span of history that advice rests on.", default=24 * 3600.0)
+    regress_seconds: float = documented("Pause between two looks of the regression detector.", default=15.0)
+    regress_history_seconds: float = documented(
+        "Span of stored history that the detector learns from when the collector starts.", default=6 * 3600.0
+    )
     listen_host: str = documented("Address that the collector's own /metrics binds.", default="127.0.0.1")
     listen_port: int = documented(
         "Port of the collector's own /metrics; 0 lets the system choose.", default=0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tierscope.registry.block_metrics import BLOCKS
 from tierscope.registry.labels import ENGINE
 from tierscope.registry.pool_metrics import POOL
+from tierscope.registry.regression_metrics import REGRESSION
 from tierscope.registry.store_metrics import RETENTION
 from tierscope.registry.transfer_metrics import TRANSFERS
 from tierscope.registry.types import Kind, Metric, MetricGroup
@@ -366,6 +367,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             KUBE_WATCH_UP,
         ),
     ),
+    REGRESSION,
     MetricGroup(
         title="Our own telemetry",
         published_by="`tierscope export` for spans and pushes, every process for its page",

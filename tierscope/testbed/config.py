@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import ClassVar
 
 from tierscope.domain.deployment import Objective, RoutingPolicy
@@ -73,6 +74,34 @@ class Restart:
     at_seconds: float
 
 
+class IncidentKind(StrEnum):
+    """What may befall a deployment so that first tokens come later; `factor` says how much."""
+
+    L2_SLOW = "l2_slow"
+    """The pool is read at a `factor`-th of its speed."""
+    L2_WORKER_LOST = "l2_worker_lost"
+    """A pool worker goes, and its chunks and its room with it."""
+    L1_SHRUNK = "l1_shrunk"
+    """Every host cache has a `factor`-th of its room."""
+    SEED_MISMATCH = "seed_mismatch"
+    """Every replica names chunks in its own way: one's chunks are not found by another."""
+    ROUTER_CHANGED = "router_changed"
+    """Requests are spread in turn, whatever the router did before."""
+    QUEUE = "queue"
+    """Engines serve a `factor`-th of the requests at once."""
+    ENGINE_SLOW = "engine_slow"
+    """Computing takes `factor` times as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """Something that befalls the whole deployment at a virtual second and stays."""
+
+    kind: IncidentKind
+    at_seconds: float
+    factor: float = 2.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """What goes wrong; everything is off by default. May be replaced while the testbed runs."""
@@ -88,6 +117,8 @@ class Faults:
     """Lines no parser understands, put into every metrics page."""
     restarts: tuple[Restart, ...] = ()
     """Read at the start only; a running testbed has `Testbed.restart`."""
+    incidents: tuple[Incident, ...] = ()
+    """Read at the start only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,14 @@
-"""Alerts about TTFT: an objective whose budget burns, told by how fast."""
+"""Alerts about TTFT: a regression with its cause, and an objective whose budget burns, by how fast."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dashboards.promql import gauge
 from dashboards.rules.objective import TtftObjective
 from dashboards.rules.recording import FIRST_TOKEN_RATE, averaged, slow_rate
 from dashboards.rules.types import Alert, Severity
+from tierscope.registry.regression_metrics import TTFT_REGRESSION
 
 LEAST_SLOW_REQUESTS = 10
 """Fewer slow requests in the short window are bad luck: one at night is not a burning budget."""
@@ -34,9 +36,63 @@ BURNS = (
 )
 
 
+WHO = (
+    '{{ if eq $labels.cause "tier_share" }}{{ $labels.tier | toUpper }} serves less than it usually would'
+    '{{ else if eq $labels.cause "tier_speed" }}loads from {{ $labels.tier | toUpper }} take longer'
+    '{{ else if eq $labels.cause "queue" }}requests queue longer'
+    "{{ else }}engines take longer for the same tokens{{ end }}"
+)
+"""The guilty part, from the labels of the regression."""
+
+WHY_AND_WHAT: dict[str, tuple[str, str]] = {
+    "evictions": ("it no longer holds what it held", "give the tier more room, or undo what took it"),
+    "pool_full": ("the pool is full", "make room in the pool: a time to live, a clean-up, more workers"),
+    "routing": ("prompts reach other engines than before", "go back to the router's former settings"),
+    "seed": (
+        "replicas do not find each other's chunks",
+        "give all replicas one PYTHONHASHSEED and restart them",
+    ),
+    "worker_lost": ("the pool has shrunk", "bring its lost worker back"),
+    "slow": ("it is slow", "look at its disks, its network and its neighbours"),
+}
+"""By reason: in words, and what to do first."""
+
+
+def _why_and_what() -> str:
+    parts = "".join(
+        f'{{{{ {"if" if not number else "else if"} eq $labels.reason "{reason}" }}}}: {why}. First {what}.'
+        for number, (reason, (why, what)) in enumerate(WHY_AND_WHAT.items())
+    )
+    otherwise = (
+        '{{ else if eq $labels.cause "queue" }}. First add replicas, or balance their load.'
+        "{{ else }}. First compare engine release, arguments and clocks with those before.{{ end }}"
+    )
+    return parts + otherwise
+
+
+TTFT_REGRESSION_FOUND = Alert(
+    name="TierscopeTtftRegression",
+    expr=f"{gauge(TTFT_REGRESSION)} > 1",
+    for_seconds=60,
+    severity=Severity.CRITICAL,
+    means="First tokens take longer than their prompts explain; its labels say who did it, and since when.",
+    summary=(
+        'TTFT of {{ $labels.namespace }}/{{ $labels.endpoint }} is {{ $value | printf "%.2f" }} times '
+        "what its "
+        f"prompts explain, since {{{{ $labels.since }}}}: {WHO}."
+    ),
+    description=(
+        "It is not the prompts of {{ $labels.model }} that changed: requests are held against what their "
+        "tokens, and "
+        "what was asked for before, took until {{ $labels.since }}. Most of the rise is because "
+        f"{WHO}{_why_and_what()}"
+    ),
+)
+
+
 def latency_alerts(objective: TtftObjective) -> tuple[Alert, ...]:
-    """Multi-window, multi-burn-rate alerts on the share of requests that miss the objective."""
-    return tuple(_alert(burn, objective) for burn in BURNS)
+    """The regression, and burn-rate alerts on the share of requests that miss the objective."""
+    return (TTFT_REGRESSION_FOUND, *(_alert(burn, objective) for burn in BURNS))
 
 
 def _alert(burn: Burn, objective: TtftObjective) -> Alert:

@@ -41,8 +41,10 @@ class Engine:
         self._schedule = schedule
         self._block_tokens = block_tokens
         self._chunk_blocks = cache.chunk_tokens // block_tokens
-        self._slots = slots
-        self._service = service
+        self.slots = slots
+        self.service = service
+        self.chunk_seed = 0
+        """Changes the names of chunks in L1 and L2; engines that differ in it share none."""
         self._observer = observer
         self._done = done
         self._waiting: deque[Task] = deque()
@@ -92,7 +94,7 @@ class Engine:
 
     def _admit(self) -> None:
         """Admit from the head of the queue while there is a slot and room; no one overtakes."""
-        while self._waiting and len(self._running) < self._slots:
+        while self._waiting and len(self._running) < self.slots:
             task = self._waiting[0]
             task.tries += 1
             if not self._take_blocks(task):
@@ -144,7 +146,7 @@ class Engine:
         task.tries = 0
         if task.external:
             task.phase = Phase.LOADING
-            wait = self._service.load_seconds(task.l1, task.l2)
+            wait = self.service.load_seconds(task.l1, task.l2)
             self._step(wait, task, partial(self._loaded, task, wait))
         else:
             self._prefill(task)
@@ -158,7 +160,7 @@ class Engine:
         task.phase = Phase.PREFILL
         self._seal(task, task.total // self._block_tokens)
         cached = task.local + task.external
-        seconds = self._service.prefill_seconds(task.total - cached, cached)
+        seconds = self.service.prefill_seconds(task.total - cached, cached)
         self._step(seconds, task, partial(self._prefilled, task))
 
     # Answering
@@ -172,7 +174,7 @@ class Engine:
         self._store_below(task)
         task.phase = Phase.DECODING
         task.decode_from_seconds = now
-        task.decode_seconds_per_token = self._service.decode_seconds_per_token()
+        task.decode_seconds_per_token = self.service.decode_seconds_per_token()
         self._decode(task, task.total)
 
     def _count_first(self, task: Task) -> None:
@@ -265,7 +267,8 @@ class Engine:
 
     def _chunks(self, request: Request, tokens: int) -> Sequence[int]:
         """Keys of the whole chunks of the first tokens: each is its last block's hash."""
-        return request.hashes[self._chunk_blocks - 1 : tokens // self._block_tokens : self._chunk_blocks]
+        keys = request.hashes[self._chunk_blocks - 1 : tokens // self._block_tokens : self._chunk_blocks]
+        return [key ^ self.chunk_seed for key in keys] if self.chunk_seed else keys
 
     def _seal(self, task: Task, blocks: int) -> None:
         """Let a request's first blocks be hit, those that are not yet."""

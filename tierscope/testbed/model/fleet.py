@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tierscope.testbed.config import TestbedConfig
+from tierscope.domain.deployment import RoutingPolicy
+from tierscope.testbed.config import Incident, IncidentKind, TestbedConfig
 from tierscope.testbed.model.engine import Engine
+from tierscope.testbed.model.incidents import befall
 from tierscope.testbed.model.l1 import Cache, CacheWatch
 from tierscope.testbed.model.l2 import Pool
 from tierscope.testbed.model.schedule import Schedule
@@ -59,6 +61,8 @@ class Fleet:
         self._lives = [0] * config.replicas
         if config.duration_seconds is not None:
             self.schedule.at(config.duration_seconds + DRAIN_SECONDS, self._hang_up)
+        for incident in config.faults.incidents:
+            self.schedule.at(incident.at_seconds, partial(self.befall, incident))
         for restart in config.faults.restarts:
             self.schedule.at(restart.at_seconds, partial(self.restart, restart.replica))
         self._await_arrival()
@@ -85,6 +89,12 @@ class Fleet:
         self._restarted(replica)
         for request in lost:
             self._settle(request, self.schedule.now_seconds)
+
+    def befall(self, incident: Incident) -> None:
+        """Let an incident change the deployment, from now on."""
+        if incident.kind is IncidentKind.ROUTER_CHANGED:
+            self._router = ROUTERS[RoutingPolicy.ROUNDROBIN](self._config.replicas)
+        befall(incident, self.engines, self.pool, self.schedule.now_seconds)
 
     def _hang_up(self) -> None:
         for engine in self.engines:

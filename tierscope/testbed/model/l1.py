@@ -105,7 +105,7 @@ class Cache:
         self.chunk_tokens = chunk_tokens
         self.counters = CacheCounters()
         self._pool = pool
-        self._watermark_chunks = watermark_ratio * capacity_chunks
+        self._watermark_ratio = watermark_ratio
         self._eviction_ratio = eviction_ratio
         self._store_batch_chunks = store_batch_chunks
         self._retain_loads = retain_loads
@@ -187,8 +187,15 @@ class Cache:
         due = math.floor(at_seconds) - self.counters.ticks
         self.counters.ticks += max(due, 0)
         for round_ in range(due):
-            if self.used_chunks < self._watermark_chunks or not self._evict(first + round_):
+            full = self.used_chunks >= self._watermark_ratio * self.capacity_chunks
+            if not full or not self._evict(first + round_):
                 return
+
+    def resize(self, capacity_chunks: int, at_seconds: float) -> None:
+        """Have another size from now on; what no longer fits goes as fast as it can."""
+        self.capacity_chunks = capacity_chunks
+        while self.used_chunks > capacity_chunks and self._evict(at_seconds):
+            pass
 
     def _evict(self, at_seconds: float) -> bool:
         """Drop a share of the resident chunks, least recently used first; False when none could go."""

@@ -85,6 +85,15 @@ class Pool:
         self.written_to[worker] += 1
         return True
 
+    def lose_worker(self) -> None:
+        """The last worker goes, with its files and its room; nothing happens where it is the only one."""
+        if len(self.files_of_worker) == 1:
+            return
+        lost = len(self.files_of_worker) - 1
+        self.capacity_bytes -= self.worker_capacity_bytes
+        self.files_of_worker.pop()
+        self._files = OrderedDict(item for item in self._files.items() if item[1][1] != lost)
+
     def tick(self, at_seconds: float) -> None:
         """Delete what had outlived its time at the last check before now."""
         if self.ttl_seconds is None:

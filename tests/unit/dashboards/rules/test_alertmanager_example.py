@@ -23,6 +23,8 @@ def matched(matchers: list[str]) -> list[str]:
     """Alerts that matchers on `alertname` find."""
     names = []
     for matcher in matchers:
+        if not matcher.startswith("alertname"):
+            continue
         _, operator, pattern = matcher.partition("=~") if "=~" in matcher else matcher.partition("=")
         pattern = pattern.strip().strip('"')
         names += [

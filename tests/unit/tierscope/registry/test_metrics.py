@@ -6,7 +6,14 @@ import re
 
 import pytest
 
-from tierscope.registry import block_metrics, metrics, pool_metrics, store_metrics, transfer_metrics
+from tierscope.registry import (
+    block_metrics,
+    metrics,
+    pool_metrics,
+    regression_metrics,
+    store_metrics,
+    transfer_metrics,
+)
 from tierscope.registry.metrics import GROUPS, METRICS
 from tierscope.registry.types import HistogramValue, Kind, Metric, Sample
 
@@ -89,7 +96,7 @@ def test_a_retired_row_names_its_successor(metric):
 
 def test_every_row_is_listed_once():
     """A row that no group lists is neither published nor documented."""
-    tables = (metrics, block_metrics, pool_metrics, store_metrics, transfer_metrics)
+    tables = (metrics, block_metrics, pool_metrics, regression_metrics, store_metrics, transfer_metrics)
     rows = [value for table in tables for value in vars(table).values() if isinstance(value, Metric)]
 
     assert sorted(row.name for row in rows) == sorted(metric.name for metric in METRICS)

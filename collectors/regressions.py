@@ -1,0 +1,155 @@
+"""Watches TTFT of every endpoint: what is new in the store goes through its detector."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from collectors.complaints import Complaints
+from tierscope.analytics.regression.attribution import Cause
+from tierscope.analytics.regression.detector import DEFAULTS, DetectorSettings, Latest, Regression, State
+from tierscope.analytics.regression.endpoint import EndpointWatch
+from tierscope.analytics.regression.words import sentence, since
+from tierscope.domain.deployment import Deployment
+from tierscope.domain.errors import TierscopeError
+from tierscope.domain.window import TimeSpan
+from tierscope.registry import regression_metrics as metrics
+from tierscope.registry.types import Sample
+from tierscope.storage.reader import Reader
+
+log = logging.getLogger(__name__)
+
+LATE_SECONDS = 30.0
+"""A request is stored after its first token: younger admissions than this may not all be there."""
+STRIDE_SECONDS = 3600.0
+"""Most history read at once."""
+
+
+class _Watched:
+    """An endpoint's detector, how far it has read, and what it shows."""
+
+    def __init__(self, deployment: Deployment, from_unix_seconds: float, settings: DetectorSettings) -> None:
+        self.deployment = deployment
+        self.watch = EndpointWatch(settings)
+        self.read_until = from_unix_seconds
+        self.latest: Latest | None = None
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        return self.deployment.namespace, self.deployment.endpoint, self.deployment.model
+
+    def samples(self) -> Iterator[Sample]:
+        detector, latest = self.watch.detector, self.latest
+        for state in State:
+            yield Sample(metrics.DETECTOR_STATE, (*self.labels, state), int(detector.state is state))
+        yield Sample(metrics.REGRESSIONS, self.labels, detector.found)
+        if latest is not None:
+            yield Sample(metrics.TTFT_EXPECTED, self.labels, latest.ratio)
+            for cause in Cause:
+                yield Sample(metrics.TTFT_RISE, (*self.labels, cause), latest.rises[cause])
+        if (raised := detector.regression) is not None:
+            labels = (*self.labels, *_guilty(raised))
+            yield Sample(metrics.TTFT_REGRESSION, labels, raised.ratio)
+            yield Sample(metrics.TTFT_REGRESSION_SECONDS, labels, raised.extra_seconds)
+
+
+class RegressionWatcher:
+    """Reads every `regress_seconds` what came into the store, and at first `history_seconds` of the past.
+
+    So a collector that restarts has learnt what is usual before it goes on. An endpoint that cannot be read
+    keeps what was found, and does not disturb the others.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        deployments: Callable[[], Sequence[Deployment]],
+        complaints: Complaints,
+        *,
+        regress_seconds: float,
+        history_seconds: float,
+        clock: Callable[[], float],
+        settings: DetectorSettings = DEFAULTS,
+    ) -> None:
+        self._reader = reader
+        self._complaints = complaints
+        self._regress_seconds = regress_seconds
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._history_seconds = history_seconds
+        self._settings = settings
+        self._deployments = deployments
+        self._watched: dict[tuple[str, str], _Watched] = {}
+        self._thread = threading.Thread(target=self._run, name="regressions")
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end after the stretch it works on."""
+        self._stopping.set()
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield where every detector stands and what it raises."""
+        for watched in tuple(self._watched.values()):
+            yield from watched.samples()
+
+    def look(self) -> None:
+        """Read once what is new of every endpoint."""
+        for watched in self._known():
+            who = f"regressions of {watched.deployment.namespace}/{watched.deployment.endpoint}"
+            try:
+                self._catch_up(watched)
+            except TierscopeError as error:
+                self._complaints.say(who, error)
+            except Exception:  # one endpoint's numbers must not cost the others their detector
+                log.exception("%s failed", who)
+            else:
+                self._complaints.over(who)
+
+    def _known(self) -> list[_Watched]:
+        """Every endpoint there is now; one that is gone is forgotten."""
+        begin = self._clock() - self._history_seconds
+        before = self._watched
+        self._watched = {
+            (one.namespace, one.endpoint): before.get((one.namespace, one.endpoint))
+            or _Watched(one, begin, self._settings)
+            for one in self._deployments()
+        }
+        return list(self._watched.values())
+
+    def _run(self) -> None:
+        while True:
+            self.look()
+            if self._stopping.wait(self._regress_seconds):
+                return
+
+    def _catch_up(self, watched: _Watched) -> None:
+        until = self._clock() - LATE_SECONDS
+        name = (watched.deployment.namespace, watched.deployment.endpoint)
+        while watched.read_until < until and not self._stopping.is_set():
+            span = TimeSpan(watched.read_until, min(until, watched.read_until + STRIDE_SECONDS))
+            window, samples = self._reader.window(*name, span), self._reader.samples(*name, span)
+            for found in watched.watch.feed(window, samples):
+                log.warning("%s", sentence(found, "/".join(name)))
+            watched.read_until = span.end_unix_seconds
+        watched.latest = watched.watch.detector.latest()
+
+
+def _guilty(raised: Regression) -> tuple[str, str, str, str]:
+    """Cause, tier, reason and since when, as labels."""
+    found = raised.attribution
+    tier = "none" if found.tier is None else found.tier.value
+    return found.cause.value, tier, found.reason.value or "none", since(raised)

@@ -1,0 +1,46 @@
+"""Observations drawn from a known model, for the detector's tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierscope.analytics.regression.observations import Observations
+
+FIXED, COMPUTED, L1, L2 = 0.03, 1e-4, 3e-6, 3e-5
+"""Seconds, and seconds a token."""
+
+
+def draw(
+    rng: np.random.Generator,
+    n: int,
+    *,
+    at: float = 0.0,
+    engine: float = 1.0,
+    l2_speed: float = 1.0,
+    queue_seconds: float = 0.0,
+    prompts: float = 1.0,
+    repeats: float = 1.0,
+    l1_kept: float = 1.0,
+    seeds_differ: bool = False,
+    affinity: float = 0.5,
+    noise: float = 0.3,
+) -> Observations:
+    """Requests a second apart from `at` on: L0 and L1 serve what was here last, L2 what was elsewhere.
+
+    What L1 does not keep L2 serves; with seeds that differ nobody finds what only others were asked for.
+    """
+    prompt = prompts * rng.lognormal(7.5, 0.6, n)
+    reusable = prompt * np.where(rng.random(n) < 0.7 * repeats, rng.uniform(0.5, 0.95, n), 0.0)
+    here = np.where(rng.random(n) < affinity, reusable, 0.0)
+    elsewhere = reusable - here
+    l0, l1 = 0.6 * here, 0.4 * here * l1_kept
+    found = np.zeros(n) if seeds_differ else elsewhere
+    l2 = found + 0.4 * here * (1 - l1_kept)
+    computed = prompt - l0 - l1 - l2
+    load = (L1 * l1 + L2 * l2 * l2_speed) * rng.lognormal(0, 0.1, n)
+    queue = rng.exponential(0.002 + queue_seconds, n)
+    work = engine * (FIXED + COMPUTED * computed) * rng.lognormal(0, noise, n)
+    return Observations(
+        at + np.arange(n, dtype=float), l0, l1, l2, np.zeros(n), computed,
+        queue, load, queue + load + work, here, elsewhere, elsewhere,
+    )  # fmt: skip

@@ -1,0 +1,65 @@
+"""`tierscope regress`: one sentence a regression, and an exit status for CI of a rollout."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.stored_requests import StoredRequests
+from tierscope.cli.main import app
+from tierscope.domain.errors import BadInput
+
+NOW = 4000.0
+runner = CliRunner()
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Return a function that runs the command on a store in which engines were slow for a while."""
+
+    def run(*arguments: str, until: float = 1e9):
+        stored = StoredRequests(slow_from=3000.0, slow_until=until)
+        stored.close = lambda: None
+        monkeypatch.setattr("tierscope.storage.duckdb_reader.DuckDbReader.open", lambda _: stored)
+        monkeypatch.setattr("time.time", lambda: NOW)
+        return runner.invoke(app, ["regress", "--store", "x.duckdb", "--since", "25m", *arguments])
+
+    return run
+
+
+def test_a_regression_is_one_sentence(run):
+    """Who, how much, since when, what to do."""
+    result = run()
+
+    assert result.exit_code == 0, result.output
+    assert "engines take" in result.stdout
+    assert "since 1970-01-01T00:5" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "until", "status"),
+    [("critical", 1e9, 3), ("info", 1e9, 3), ("warning", 3400.0, 0), ("info", 3400.0, 3)],
+)
+def test_the_exit_status_is_for_ci(run, fail_on, until, status):
+    """3 at or above what was asked for; what is over is only information."""
+    result = run("--fail-on", fail_on, "--json", until=until)
+
+    assert result.exit_code == status, result.output
+    assert json.loads(result.stdout)["endpoint"] == "ns/chat"
+
+
+def test_too_little_to_learn_from_is_said(run):
+    """And is no finding."""
+    result = run("--learn", "2m", "--fail-on", "info")
+
+    assert result.exit_code == 0
+    assert "too few" in result.stdout
+
+
+def test_a_span_that_is_none_is_refused(run):
+    """With what would be one."""
+    result = run("--learn", "soon")
+
+    assert isinstance(result.exception, BadInput)

@@ -1,0 +1,1 @@
+"""Whether TTFT got worse than its prompts explain, since when, and who did it."""

@@ -1,0 +1,247 @@
+"""Who did it: an alarm taken apart into mix, tier shares, tier speed, queue and engine, in seconds a request.
+
+Every part is the mean over requests since the change, less the same over the baseline. They add up to how
+much TTFT rose, but for what the trimming of outliers takes away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from tierscope.analytics.regression.baseline import Baseline
+from tierscope.analytics.regression.observations import Observations
+from tierscope.analytics.ttft import TtftFit, fit_ttft
+from tierscope.domain.tiers import Tier
+from tierscope.domain.trace import FloatArray
+
+TRIMMED = 0.05
+"""Share of the requests with the largest and with the smallest values that means leave out."""
+FULL_RATIO = 0.95
+LOST_CAPACITY_RATIO = 0.9
+"""A pool that has shrunk below this share of its size has lost a worker."""
+ROUTING_SHARE = 0.25
+"""Share of the lost hits that lie elsewhere now: routing spreads copies, too, and so costs more than that."""
+SEED_LEFT = 0.25
+"""Where replicas name chunks differently, less than this share of hits on foreign prefixes is left."""
+LEAST_FOREIGN_TOKENS = 10_000
+LEAST_LOADS = 20
+
+
+class Cause(StrEnum):
+    """What made TTFT rise."""
+
+    MIX = "mix"
+    """Prompts are longer or repeat less: nothing is broken."""
+    TIER_SHARE = "tier_share"
+    """A tier serves less of what could be reused."""
+    TIER_SPEED = "tier_speed"
+    """Loads from a tier take longer."""
+    QUEUE = "queue"
+    """Requests wait longer for a slot."""
+    ENGINE = "engine"
+    """The same tokens take longer to compute."""
+
+
+class Reason(StrEnum):
+    """Why a tier serves less, or more slowly."""
+
+    EVICTIONS = "evictions"
+    """It no longer holds what it held."""
+    POOL_FULL = "pool_full"
+    ROUTING = "routing"
+    """Prompts come to other engines than those that hold their prefix."""
+    SEED = "seed"
+    """What one engine stored, another no longer finds: their hashes differ."""
+    WORKER_LOST = "worker_lost"
+    """The pool is smaller than it was."""
+    SLOW = "slow"
+    NONE = ""
+
+
+class PoolReadings(NamedTuple):
+    """The pool before and since the change, in bytes; None where nobody reported it."""
+
+    capacity_before: float | None = None
+    capacity_since: float | None = None
+    used_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """The cause with the most seconds; `tier` and `reason` where it has them. `parts` are all of them."""
+
+    cause: Cause
+    tier: Tier | None
+    reason: Reason
+    parts: dict[Cause, float]
+    factor: float
+    """How many times slower, or what share of its usual hits is left: of the tier or part blamed."""
+
+
+class PartsModel(NamedTuple):
+    """Loads and the rest of TTFT, each fitted on the baseline by the tokens it depends on."""
+
+    load: TtftFit | None
+    rest: TtftFit
+
+    def load_seconds(self, seen: Observations) -> FloatArray:
+        """What loads usually take for these tokens; 0 where nothing is loaded."""
+        if self.load is None:
+            return np.zeros(len(seen.prompt))
+        loads = seen.l1 + seen.external + seen.l2 > 0
+        found: FloatArray = np.where(loads, self.load.seconds(_loaded(seen)), 0.0)
+        return found
+
+
+def attribute(baseline: Baseline, model: PartsModel, since: Observations, pool: PoolReadings) -> Attribution:
+    """Take the rise since the change apart."""
+    parts = rises(baseline, model, since)
+    blamed = {cause: seconds for cause, seconds in parts.items() if cause is not Cause.MIX}
+    cause = max(blamed, key=lambda one: blamed[one])
+    tier: Tier | None
+    match cause:
+        case Cause.TIER_SHARE:
+            tier, reason, factor = _lost_share(baseline, since, pool)
+        case Cause.TIER_SPEED:
+            tier, factor = _slow_tier(model, since)
+            reason = Reason.WORKER_LOST if tier is Tier.L2 and _shrunk(pool) else Reason.SLOW
+        case _:
+            tier, reason, factor = None, Reason.NONE, _factor(cause, model, baseline.past, since)
+    return Attribution(cause, tier, reason, parts, factor)
+
+
+def rises(baseline: Baseline, model: PartsModel, since: Observations) -> dict[Cause, float]:
+    """Mean seconds of each part in some requests, less those of the baseline."""
+    before = baseline.past
+
+    def rise(of: FloatArray, against: FloatArray) -> float:
+        return _mean(of) - _mean(against)
+
+    mix = rise(baseline.usual_seconds(since, affinity=baseline.shares.affinity),
+               baseline.usual_seconds(before, affinity=baseline.shares.affinity))  # fmt: skip
+    share = rise(_share_cost(baseline, since), _share_cost(baseline, before))
+    if not baseline.has_reuse:
+        mix, share = rise(baseline.expected_seconds(since), baseline.expected_seconds(before)), 0.0
+    return {
+        Cause.MIX: mix,
+        Cause.TIER_SHARE: share,
+        Cause.TIER_SPEED: rise(_load_excess(model, since), _load_excess(model, before)),
+        Cause.QUEUE: rise(since.queue_seconds, before.queue_seconds),
+        Cause.ENGINE: rise(_rest_excess(model, since), _rest_excess(model, before)),
+    }
+
+
+def _share_cost(baseline: Baseline, seen: Observations) -> FloatArray:
+    return baseline.expected_seconds(seen) - baseline.usual_seconds(seen, affinity=baseline.shares.affinity)
+
+
+def _load_excess(model: PartsModel, seen: Observations) -> FloatArray:
+    return seen.load_seconds - model.load_seconds(seen)
+
+
+def _rest_excess(model: PartsModel, seen: Observations) -> FloatArray:
+    rest = seen.ttft_seconds - seen.queue_seconds - seen.load_seconds
+    return rest - model.rest.seconds(seen.tokens())
+
+
+def fit_parts(past: Observations) -> PartsModel:
+    """Fit loads, where there were some, and the rest of TTFT on the baseline."""
+    loads = (past.load_seconds > 0) & (past.l1 + past.external + past.l2 > 0)
+    fits = loads.sum() >= LEAST_LOADS
+    load = fit_ttft(_loaded(past)[loads], past.load_seconds[loads]) if fits else None
+    rest = np.maximum(past.ttft_seconds - past.queue_seconds - past.load_seconds, 1e-6)
+    return PartsModel(load, fit_ttft(past.tokens(), rest))
+
+
+def _loaded(seen: Observations) -> FloatArray:
+    return np.column_stack((seen.l1 + seen.external, seen.l2))
+
+
+def _lost_share(baseline: Baseline, since: Observations, pool: PoolReadings) -> tuple[Tier, Reason, float]:
+    """Which tier lost most against what is usual, why, and what share of its usual hits is left."""
+    served = np.array([since.l0.sum(), (since.l1 + since.external).sum(), since.l2.sum()])
+    usual = _usual_tokens(baseline, since, baseline.shares.affinity)
+    lost = usual - served
+    cheaper_than_computing = np.maximum(baseline.fit.coefficients[1] - baseline.fit.coefficients[2:5], 0)
+    worst = int(np.argmax(lost * cheaper_than_computing))
+    tier = list(Tier)[worst]
+    kept = float(served[worst] / max(usual[worst], 1.0))
+    by_routing = usual - _usual_tokens(baseline, since, None)
+    if by_routing[worst] > ROUTING_SHARE * lost[worst]:
+        return tier, Reason.ROUTING, kept
+    if tier is Tier.L2 and _shrunk(pool):
+        return tier, Reason.WORKER_LOST, kept
+    if _differs_by_seed(baseline.past, since):
+        return Tier.L2, Reason.SEED, kept
+    if tier is Tier.L2 and _full(pool):
+        return tier, Reason.POOL_FULL, kept
+    return tier, Reason.EVICTIONS, kept
+
+
+def _usual_tokens(baseline: Baseline, seen: Observations, affinity: float | None) -> FloatArray:
+    here, elsewhere = seen.reusable_here.sum(), seen.reusable_elsewhere.sum()
+    if affinity is not None:
+        whole = here + elsewhere
+        here, elsewhere = affinity * whole, (1 - affinity) * whole
+    tokens: FloatArray = here * baseline.shares.here + elsewhere * baseline.shares.elsewhere
+    return tokens
+
+
+def _differs_by_seed(before: Observations, since: Observations) -> bool:
+    """What only other engines were asked for used to be found here, and no longer is."""
+    usual, now = _foreign_share(before), _foreign_share(since)
+    return usual is not None and now is not None and now < SEED_LEFT * usual
+
+
+def _foreign_share(seen: Observations) -> float | None:
+    """Share of the tokens this engine never was asked for, but others were, that some tier served."""
+    foreign = seen.reusable_foreign.sum()
+    if foreign < LEAST_FOREIGN_TOKENS:
+        return None
+    own = seen.reusable - seen.reusable_foreign
+    served = np.clip(seen.prompt - seen.computed - own, 0, seen.reusable_foreign)
+    return float(served.sum() / foreign)
+
+
+def _slow_tier(model: PartsModel, since: Observations) -> tuple[Tier, float]:
+    """The tier whose loads take longer, and how many times: each fitted anew and set against the baseline."""
+    loads = (since.load_seconds > 0) & (since.l1 + since.external + since.l2 > 0)
+    if model.load is None or loads.sum() < LEAST_LOADS:
+        return Tier.L2, 1.0
+    loaded = since.take(loads)
+    deep = loaded.l2 > 0
+    ratio = loaded.load_seconds / np.maximum(model.load_seconds(loaded), 1e-6)
+    excess = _load_excess(model, loaded)
+    of_l2, of_l1 = excess[deep].sum() if deep.any() else 0.0, excess[~deep].sum() if (~deep).any() else 0.0
+    tier, rows = (Tier.L2, deep) if of_l2 >= of_l1 else (Tier.L1, ~deep)
+    return tier, float(np.median(ratio[rows]))
+
+
+def _factor(cause: Cause, model: PartsModel, before: Observations, since: Observations) -> float:
+    if cause is Cause.QUEUE:
+        return _mean(since.queue_seconds) / max(_mean(before.queue_seconds), 1e-3)
+    rest = since.ttft_seconds - since.queue_seconds - since.load_seconds
+    return float(np.median(rest / model.rest.seconds(since.tokens())))
+
+
+def _shrunk(pool: PoolReadings) -> bool:
+    before, since = pool.capacity_before, pool.capacity_since
+    return before is not None and since is not None and since < LOST_CAPACITY_RATIO * before
+
+
+def _full(pool: PoolReadings) -> bool:
+    used, capacity = pool.used_since, pool.capacity_since
+    return used is not None and capacity is not None and used >= FULL_RATIO * capacity > 0
+
+
+def _mean(values: FloatArray) -> float:
+    """Mean of the middle: a few requests that took ten times as long decide nothing."""
+    if not len(values):
+        return 0.0
+    ordered = np.sort(values)
+    cut = int(TRIMMED * len(ordered))
+    return float(ordered[cut : len(ordered) - cut].mean())

@@ -1,0 +1,56 @@
+"""What commands share that ask a store or an API about one endpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tierscope.domain.errors import BadInput, SourceUnreadable
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+Document = dict[str, "JsonValue"]
+
+TIMEOUT_SECONDS = 60.0
+"""Longest wait for an API."""
+
+
+def get(address: str) -> Document:
+    """Ask an API; its errors are told in its own words."""
+    import httpx
+
+    try:
+        response = httpx.get(address, timeout=TIMEOUT_SECONDS, follow_redirects=True)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise SourceUnreadable(
+            f"the API does not answer: {error}", where=address, fix="check --url and that it runs"
+        ) from error
+    body = parsed(response.content, where=address)
+    if response.is_success:
+        return body
+    said = {name: str(body.get(name, "not said")) for name in ("what", "where", "fix")}
+    raise SourceUnreadable(said["what"], where=f"{address}, {said['where']}", fix=said["fix"])
+
+
+def parsed(body: bytes, where: str) -> Document:
+    """A JSON document of ours."""
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise BadInput("this is not JSON", where=where, fix="check that it is Tierscope's") from error
+    if not isinstance(document, dict):
+        raise BadInput("this is not a JSON document", where=where, fix="check that it is Tierscope's")
+    return document
+
+
+def one_of(known: list[str], wanted: str | None, where: str) -> tuple[str, str]:
+    """Namespace and name of the endpoint that is wanted, or of the only one there is."""
+    if wanted is None and len(known) == 1:
+        wanted = known[0]
+    if wanted is not None and wanted in known:
+        namespace, _, name = wanted.partition("/")
+        return namespace, name
+    there = f"it has {', '.join(known)}" if known else "it has none"
+    what = f"there is no endpoint {wanted}" if wanted else "which endpoint is not said"
+    raise BadInput(f"{what}; {there}", where=where, fix="name one with --endpoint NS/NAME")

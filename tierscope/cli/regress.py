@@ -1,0 +1,114 @@
+"""`tierscope regress`: did TTFT get worse than its prompts explain, since when, and who did it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tierscope.cli.asking import Document, get, one_of
+from tierscope.cli.options import Json
+from tierscope.domain.errors import BadInput
+from tierscope.domain.severity import Severity
+
+FINDINGS_STATUS = 3
+"""Exit status where something at or above --fail-on was found."""
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def regress(
+    since: Annotated[
+        str, typer.Option(help="Judge what came after: 90m, 2h, 1d before now, or unix seconds.")
+    ] = "1h",
+    store: Annotated[Path | None, typer.Option(help="File of a store that no collector has open.")] = None,
+    url: Annotated[str | None, typer.Option(help="API to ask instead.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="NS/NAME; may be left out where there is one.")] = None,
+    learn: Annotated[str, typer.Option(help="How much history before that says what is usual.")] = "6h",
+    fail_on: Annotated[
+        Severity | None,
+        typer.Option(help="Exit with 3 for a finding of this severity or worse: for CI of a rollout."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Judge an endpoint's TTFT against its own past: one sentence a regression, or that there is none.
+
+    `warning`: it goes on; `critical`: by half and more; `info`: it is over.
+    """
+    from tierscope.cli.output import print_json
+
+    if (store is None) == (url is None):
+        raise typer.BadParameter("name one of --store and --url")
+    now = time.time()
+    start = _moment(since, now)
+    learn_seconds = _span(learn, "--learn")
+    if url is not None:
+        document = _from_api(url, endpoint, start, learn_seconds)
+    else:
+        assert store is not None
+        document = _from_store(store, endpoint, start, learn_seconds, now)
+    if as_json:
+        print_json(document)
+    else:
+        _print(document)
+    severity = document["severity"]
+    if fail_on is not None and severity is not None:
+        order = list(Severity)
+        if order.index(Severity(str(severity))) >= order.index(fail_on):
+            raise typer.Exit(FINDINGS_STATUS)
+
+
+def _from_store(path: Path, endpoint: str | None, start: float, learn_seconds: float, now: float) -> Document:
+    from tierscope.analytics.regression.report import regress as judge
+    from tierscope.domain.window import TimeSpan
+    from tierscope.storage.duckdb_reader import DuckDbReader
+
+    reader = DuckDbReader.open(path)
+    try:
+        name = one_of(["/".join(known) for known in reader.endpoints()], endpoint, where=str(path))
+        evidence = reader.evidence(*name, TimeSpan(start - learn_seconds, now))
+    finally:
+        reader.close()
+    return judge(evidence, "/".join(name), start).to_json()
+
+
+def _from_api(url: str, endpoint: str | None, start: float, learn_seconds: float) -> Document:
+    if endpoint is None:
+        raise BadInput("which endpoint is not said", where=url, fix="name it with --endpoint NS/NAME")
+    return get(f"{url.rstrip('/')}/v1/regressions/{endpoint}?since={start}&learn_seconds={learn_seconds}")
+
+
+def _print(document: Document) -> None:
+    from tierscope.cli.output import stdout
+
+    found = document["regressions"]
+    assert isinstance(found, list)
+    if document["state"] == "learning":
+        stdout.print(
+            f"{document['endpoint']}: {document['baseline_requests']} requests before that moment are too "
+            "few to say "
+            "what is usual; give a later --since or a longer --learn"
+        )
+    elif not found:
+        stdout.print(
+            f"{document['endpoint']}: no regression among {document['requests']} requests, held against "
+            f"{document['baseline_requests']} before"
+        )
+    for one in found:
+        assert isinstance(one, dict)
+        stdout.print(str(one["sentence"]), soft_wrap=True)
+
+
+def _moment(text: str, now: float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return now - _span(text, "--since")
+
+
+def _span(text: str, option: str) -> float:
+    number, unit = text[:-1], UNITS.get(text[-1:])
+    if unit is None or not number.replace(".", "", 1).isdigit():
+        raise BadInput(f"{text!r} is no span of time", where=option, fix="write 90s, 15m, 2h or 1d")
+    return float(number) * unit
