@@ -18,6 +18,8 @@ RECORDED = "recording.yaml"
 NUMBER = re.compile(r"(?<![\w.\[{\"])(\d+(?:\.\d+)?)(?![\w.\]\"])")
 GUARD = re.compile(r"> 0\)$")
 """Ends a divisor that must not be 0, not a threshold."""
+ORDER = "group_eval_order: [recorded, alert]\n"
+"""Without it promtool evaluates groups in any order, and an alert may read what was recorded a minute ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class RuleCases:
         """Exit status and output. An alert's cases see that alert and what it reads; `recording.yaml` all."""
         alert = None if case == RECORDED else rule or ALERTS[case.removesuffix(".yaml")]
         text = rules_for(RULES.read_text("utf-8"), alert)
-        (self._folder / case).write_text((CASES / case).read_text())
+        (self._folder / case).write_text(ORDER + (CASES / case).read_text("utf-8"), "utf-8")
         (self._folder / "tierscope-rules.yaml").write_text(change(text))
         return self.promtool("test", "rules", case)
 
