@@ -6,12 +6,10 @@ of each life of the engine.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -20,31 +18,16 @@ from pathlib import Path
 import httpx
 
 from tests.engines.environment import Environment
-from tests.engines.page import Page
-from tests.engines.server import EngineServer, eventually, free_ports, transfer_config
+from tests.engines.page import Page, prompt_tokens
+from tests.engines.scenario import ALL_TIME, ENDPOINT, NAMESPACE, SETTLE_SECONDS, Deployment
+from tests.engines.server import eventually
 from tests.engines.workload import Sent, Workload
-from tests.exporting import Scrape
-from tierscope.cli.processes import Child
-from tierscope.cli.settings_file import write_settings
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
-from tierscope.domain.settings import (
-    CollectorSettings,
-    EngineSettings,
-    ExporterSettings,
-    FeedSource,
-    Settings,
-)
 from tierscope.domain.window import TimeSpan
-from tierscope.registry import metrics
-from tierscope.storage.serving import RemoteReader, socket_path
 
-NAMESPACE = "tests"
-ENDPOINT = "tiny"
 CLIENTS = 3
-POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 240.0
-ALL_TIME = TimeSpan(0.0, 1e11)
 
 
 @dataclass(frozen=True)
@@ -103,6 +86,10 @@ class Relay:
         lines = [line for line in page.splitlines() if line.startswith("vllm:prompt_tokens")]
         with self._lock:
             self._pages.append((time.time(), life, "\n".join(lines) + "\n"))
+
+    def page_url(self, life: int) -> str:
+        """Where one life of the exporter reads the page."""
+        return f"{self.url}/{life}/metrics"
 
     def readings(self) -> list[Reading]:
         """All pages that were passed on, in order."""
@@ -171,27 +158,22 @@ class Clients:
 
 
 class Run:
-    """Engine, exporter, collector and clients of one run; a context manager."""
+    """A deployment whose parts are killed while clients ask; a context manager."""
 
     def __init__(self, environment: Environment, folder: Path) -> None:
-        self._folder = folder
+        self._pod = Deployment(environment, folder)
+        self._relay = Relay(self._pod.engine.url)
+        self._pod.page_url = self._relay.page_url
         self._open = ExitStack()
-        port, self._hook_port, self._feed_port = free_ports(1), free_ports(2), free_ports(2)
-        self._engine = EngineServer(environment, folder, arguments=self._probe(), port=port)
-        self._relay = Relay(self._engine.url)
-        self.killed = Killed(folder / "store.duckdb")
+        self.killed = Killed(self._pod.store)
 
     def __enter__(self) -> Run:
         with ExitStack() as opening:
             opening.callback(self._relay.close)
-            collector = Child(["collect", "--config", str(self._settings(0))])
-            opening.callback(collector.stop)
-            self._reader = opening.enter_context(closing(RemoteReader(socket_path(self.killed.store))))
-            self._start_exporter()
-            opening.callback(self._stop_exporter)
+            self.killed.exporters.append(time.time())
             self.killed.engines.append(EngineLife(time.time()))
-            opening.enter_context(self._engine)
-            workload = opening.enter_context(Workload(self._engine.url))
+            opening.enter_context(self._pod)
+            workload = opening.enter_context(Workload(self._pod.engine.url))
             self.clients = Clients(workload, seed=1)
             opening.callback(self.clients.stop)
             self._open = opening.pop_all()
@@ -202,95 +184,48 @@ class Run:
 
     def kill_engine(self) -> None:
         """Kill the engine with all its processes while it answers, and start it again."""
-        self._engine.kill()
+        engine = self._pod.engine
+        engine.kill()
         died = self.killed.engines[-1].killed_unix_seconds = time.time()
         self.killed.engines.append(EngineLife(died))
-        self._engine.start()
-        self._engine.wait()
+        engine.start()
+        engine.wait()
 
     def kill_exporter(self) -> None:
         """Kill the exporter, and start it again."""
-        os.kill(self._exporter.pid, signal.SIGKILL)
-        self._exporter.stop()
-        self._start_exporter()
+        self._pod.end_exporter()
+        self.killed.exporters.append(time.time())
+        self._pod.start_exporter()
 
     def await_answers(self, more: int) -> None:
         """Wait until so many more requests were answered."""
         wanted = len(self.clients.answered) + more
         came = eventually(lambda: len(self.clients.answered) >= wanted, PATIENCE_SECONDS, pause_seconds=0.01)
-        assert came, f"the engine stopped answering:\n{self._engine.log_end()}"
+        assert came, f"the engine stopped answering:\n{self._pod.engine.log_end()}"
 
     def await_reading(self) -> None:
         """Wait until the exporter reads every source of the engine."""
-
-        def reads_all() -> bool:
-            up = Scrape(self._exporter.addresses["metrics_url"]).sums(metrics.SOURCE_UP, "source")
-            return len(up) == 2 and set(up.values()) == {1}
-
-        assert eventually(reads_all, PATIENCE_SECONDS, pause_seconds=0.1), "the exporter reads nothing"
+        self._pod.await_reading()
 
     def settle(self) -> None:
         """Stop the clients; wait until the store has what the engine counts, as far as it will."""
         self.clients.stop()
-        _, counted = _prompt_counters(Page(self._engine.metrics()))
+        counted = prompt_tokens(self._pod.page())
         life = TimeSpan(self.killed.engines[-1].began_unix_seconds, time.time() + 1)
 
         def has_all() -> bool:
             try:
-                served = self._reader.totals(NAMESPACE, ENDPOINT, life)
-                counters = self._reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME)
+                served = self._pod.reader.totals(NAMESPACE, ENDPOINT, life)
+                counters = self._pod.reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME)
             except StoreUnusable:
                 return False
             pages = last_readings(self._relay.readings()).values()
             read = sum((page.tokens for page in pages), NO_TOKENS)
             return served == counted == self._relay.readings()[-1].tokens and counters == read
 
-        eventually(has_all, 60.0, pause_seconds=0.5)
+        eventually(has_all, SETTLE_SECONDS, pause_seconds=0.5)
         self.killed.answered = list(self.clients.answered)
         self.killed.readings = self._relay.readings()
-
-    def _probe(self) -> tuple[str, str]:
-        return transfer_config(
-            "ObservingConnector",
-            tierscope={
-                "endpoint": f"tcp://127.0.0.1:{self._hook_port}",
-                "replay_endpoint": f"tcp://127.0.0.1:{self._hook_port + 1}",
-            },
-        )
-
-    def _stop_exporter(self) -> None:
-        self._exporter.stop()
-
-    def _start_exporter(self) -> None:
-        self.killed.exporters.append(time.time())
-        self._exporter = Child(["export", "--config", str(self._settings(len(self.killed.exporters)))])
-
-    def _settings(self, exporter_life: int) -> Path:
-        """Write the settings of everyone: the exporter's addresses stay, what it calls the page does not."""
-        feed = [f"tcp://127.0.0.1:{self._feed_port + offset}" for offset in range(2)]
-        engine = EngineSettings(
-            namespace=NAMESPACE,
-            endpoint=ENDPOINT,
-            replica="pod",
-            metrics_url=f"{self._relay.url}/{exporter_life}/metrics",
-            hook_endpoint=f"tcp://127.0.0.1:{self._hook_port}",
-            hook_replay_endpoint=f"tcp://127.0.0.1:{self._hook_port + 1}",
-        )
-        exporter = ExporterSettings(
-            name="node",
-            engines=(engine,),
-            poll_seconds=POLL_SECONDS,
-            feed_endpoint=feed[0],
-            feed_replay_endpoint=feed[1],
-        )
-        collector = CollectorSettings(
-            store_path=str(self.killed.store),
-            feeds=(FeedSource(name="node", endpoint=feed[0], replay_endpoint=feed[1]),),
-            flush_seconds=0.2,
-        )
-        path = self._folder / "settings.yaml"
-        write_settings(Settings(exporter=exporter, collector=collector), path)
-        return path
 
 
 def run_with_kills(environment: Environment, folder: Path, *, kills: int, seed: int) -> Killed:
@@ -318,11 +253,4 @@ def last_readings(readings: list[Reading]) -> dict[float, Reading]:
 
 
 def _prompt_counters(page: Page) -> tuple[float, TokenSplit]:
-    by_source = "vllm:prompt_tokens_by_source_total"
-    tokens = TokenSplit(
-        page.total("vllm:prompt_tokens_total"),
-        l0=page.total(by_source, source="local_cache_hit"),
-        external=page.total(by_source, source="external_kv_transfer"),
-        computed=page.total(by_source, source="local_compute"),
-    )
-    return page.seconds("vllm:prompt_tokens_created"), tokens
+    return page.seconds("vllm:prompt_tokens_created"), prompt_tokens(page)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tierscope.domain.requests import TokenSplit
+
 
 class Page:
     """Sums over the series of one page."""
@@ -31,3 +33,14 @@ class Page:
         """Return a label of the only series of a metric."""
         (value,) = {sample.labels[label] for sample in self._samples if sample.name == name}
         return value
+
+
+def prompt_tokens(page: Page) -> TokenSplit:
+    """Return the engine's own split of the prompts that reached their first token, over all its ranks."""
+    by_source = "vllm:prompt_tokens_by_source_total"
+    return TokenSplit(
+        page.total("vllm:prompt_tokens_total"),
+        l0=page.total(by_source, source="local_cache_hit"),
+        external=page.total(by_source, source="external_kv_transfer"),
+        computed=page.total(by_source, source="local_compute"),
+    )

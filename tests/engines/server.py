@@ -164,6 +164,17 @@ def transfer_config(connector: str, *, role: str = "kv_producer", **extra: objec
     return "--kv-transfer-config", json.dumps(document)
 
 
+def kv_events_config(port: int, replay_port: int) -> tuple[str, str]:
+    """Return the flag that makes the engine publish its KV events: it binds no address but `*`."""
+    document = {
+        "enable_kv_cache_events": True,
+        "publisher": "zmq",
+        "endpoint": f"tcp://*:{port}",
+        "replay_endpoint": f"tcp://*:{replay_port}",
+    }
+    return "--kv-events-config", json.dumps(document)
+
+
 def free_ports(count: int, *, tries: int = 100) -> int:
     """Return the first of `count` neighbouring ports nobody uses at the moment."""
     for _ in range(tries):

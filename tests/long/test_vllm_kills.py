@@ -11,15 +11,8 @@ import pytest
 
 from tests.engines import hook
 from tests.engines.environment import vllm_environment
-from tests.engines.killing import (
-    ALL_TIME,
-    ENDPOINT,
-    NAMESPACE,
-    EngineLife,
-    Killed,
-    last_readings,
-    run_with_kills,
-)
+from tests.engines.killing import EngineLife, Killed, last_readings, run_with_kills
+from tests.engines.scenario import ALL_TIME, ENDPOINT, NAMESPACE
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.storage.duckdb_reader import DuckDbReader
 
