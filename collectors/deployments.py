@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from collectors.complaints import Complaints
 from collectors.kube.assemble import deployments as assembled
-from collectors.kube.client import connect
 from collectors.kube.files import cluster_from, model_shapes
-from collectors.kube.watcher import KubeWatcher
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.settings import CollectorSettings, KubernetesSettings
+
+if TYPE_CHECKING:
+    from collectors.kube.watcher import KubeWatcher
 
 Record = Callable[[Deployment], object]
 
@@ -52,6 +54,10 @@ class Deployments:
             for deployment in self._found:
                 self._keep(deployment)
             return
+        # The Kubernetes client takes seconds to import; only who watches waits for it.
+        from collectors.kube.client import connect  # noqa: PLC0415
+        from collectors.kube.watcher import KubeWatcher  # noqa: PLC0415
+
         self._watcher = KubeWatcher(
             connect(kubernetes.kubeconfig, kubernetes.context),
             kubernetes.namespaces,

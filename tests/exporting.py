@@ -15,7 +15,7 @@ from tierscope.domain.requests import TokenSplit
 from tierscope.feed.feed_subscriber import FeedSubscriber
 from tierscope.registry.types import Metric
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 def await_true(condition, what):

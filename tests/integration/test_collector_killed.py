@@ -43,6 +43,8 @@ settings = CollectorSettings(
     feeds=tuple(FeedSource(**feed) for feed in feeds),
     flush_seconds=0.01,
     flush_rows=50,
+    keep_raw_seconds=1e10,  # the ledgers are of long ago
+    keep_hourly_seconds=2e10,
 )
 collector = Collector(settings, recommend=lambda *_, **__: Abstention())
 collector.start()

@@ -11,7 +11,7 @@ from tierscope.domain import settings as module
 TYPES = [
     value for value in vars(module).values() if is_dataclass(value) and value.__module__ == module.__name__
 ]
-UNITS = ("_seconds", "_per_second", "_bytes", "_rows", "_port", "_ratio", "_tokens", "_blocks")
+UNITS = ("_seconds", "_per_second", "_bytes", "_rows", "_port", "_ratio", "_tokens", "_blocks", "_requests")
 PLAIN_NUMBERS = {"rank", "workers"}
 
 each_type = pytest.mark.parametrize("settings", TYPES, ids=lambda settings: settings.__name__)
