@@ -79,8 +79,8 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "errno": ("ENOENT",),
     "cause": ("mix", "tier_share", "tier_speed", "queue", "engine"),
     "since": ("2026-01-01T10:05Z",),
-    "resource": ("pods",),
     "state": ("learning", "watching", "raised"),
+    "resource": ("pods",),
 }
 """What a label holds unless the metric's own entry below says otherwise."""
 
