@@ -54,6 +54,11 @@ class Scrape:
 
 def first_batches(exporter, count: int) -> list[LedgerEntry]:
     """The entries of the first batches of an exporter's feed."""
+    return [entry for batch in first_feed_batches(exporter, count) for entry in batch.entries]
+
+
+def first_feed_batches(exporter, count: int) -> list[FeedBatch]:
+    """The first batches of an exporter's feed."""
     addresses = exporter.addresses
     batches: list[FeedBatch] = []
     with closing(
@@ -66,4 +71,4 @@ def first_batches(exporter, count: int) -> list[LedgerEntry]:
 
         await_true(drained, f"{count} batches of the feed were read")
     assert all(isinstance(batch, FeedBatch) for batch in batches)
-    return [entry for batch in batches[:count] for entry in batch.entries]
+    return batches[:count]

@@ -81,6 +81,11 @@ def client_id(record: Record) -> str:
     return found["id"] if chat else PROMPT_INDEX.sub("", found["id"])
 
 
+def without_suffix(engine_id: str) -> str:
+    """Return an engine's id as its API and spans have it."""
+    return re.sub(r"-[0-9a-f]{8}$", "", engine_id)
+
+
 def chains(records: list[Record]) -> dict[str, list[bytes]]:
     """Return every first admission's whole chain of block hashes by engine id, deltas resolved."""
     known: dict[bytes, list[bytes]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -44,6 +45,7 @@ class LMCacheServer:
         watermark_ratio: float = 0.8,
         pool: Path | None = None,
         arguments: tuple[str, ...] = (),
+        environ: Mapping[str, str] | None = None,
         **module: object,
     ) -> None:
         self._environment = environment
@@ -51,6 +53,7 @@ class LMCacheServer:
         self._l1_gib = l1_chunks * chunk_bytes / 2**30
         self._watermark_ratio = watermark_ratio
         self._arguments = arguments
+        self._environ = {**os.environ, **ENVIRONMENT, **(environ or {})}
         self._module = module
         self._log = folder / "lmcache.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,7 +126,7 @@ class LMCacheServer:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, **ENVIRONMENT},
+                env=self._environ,
                 cwd=self._folder,
                 start_new_session=True,
             )

@@ -1,19 +1,28 @@
-"""Real vLLM in front of a real LMCache server, the probe in both: one split of every prompt."""
+"""Real vLLM, a real LMCache server, the probe in both, our exporter and store: one split of every prompt."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
 import pytest
 
+from exporters.process import Exporter
 from tests.engines import hook
 from tests.engines.lmcache_records import read_settled
 from tests.engines.lmcache_server import CHUNK_TOKENS, LMCacheServer
 from tests.engines.page import Page
+from tests.engines.replica import Replica, exporter_of
 from tests.engines.server import EngineServer, transfer_config
 from tests.engines.workload import Sent, Workload
+from tests.exporting import Scrape, await_true, first_feed_batches
+from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
+from tierscope.domain.window import TimeSpan
+from tierscope.registry import metrics
+from tierscope.registry.transfer_metrics import TRANSFERRED_BLOCKS
+from tierscope.storage.store import Store
 
 CHUNK_BYTES = 32_768
 """Of the tiny model: 2 layers, 2 heads of 32, keys and values, 2 bytes, 64 tokens."""
@@ -51,13 +60,16 @@ class Split:
 
 @dataclass(frozen=True)
 class Run:
-    """A workload, both probes' records, and both servers' pages."""
+    """A workload, both probes' records, both servers' pages, and what exporter and store made of it all."""
 
     sent: list[Sent]
     engine: list[hook.Record]
     cache: list[hook.Record]
     engine_page: Page
     cache_page: Page
+    shown: Scrape
+    rows: list[RequestRecord]
+    stored: TokenSplit
 
     def of(self, kind: str) -> list[hook.Record]:
         """Return LMCache's records of a kind."""
@@ -105,6 +117,30 @@ def back_from_a_pool_with_a_hole(workload: Workload, cache: LMCacheServer) -> No
     workload.complete("holed", workload.words("returning", RETURNING_TOKENS), max_tokens=2)
 
 
+@dataclass(frozen=True)
+class Deployment:
+    """An exporter that reads both servers, and where both probes publish."""
+
+    exporter: Exporter
+    engine: hook.Addresses
+    cache: LMCacheServer
+
+    def told(self) -> tuple[list[hook.Record], list[hook.Record]]:
+        """All records of both probes, once the exporter has read as many as they are."""
+        cache = read_settled(self.cache, hook.addresses(self.cache.addresses))
+        engine = hook.read_all(self.engine)
+        admissions = sum(record["t"] == "admit" for record in engine)
+        left_keys = sum(len(record["chunks"]) for record in cache if record["t"] == "l1_evicted")
+
+        def caught_up() -> bool:
+            page = Scrape(self.exporter.addresses.metrics_url)
+            told = sum(page.sums(metrics.REQUESTS, "status").values())
+            return told >= admissions and page.sums(metrics.EVICTED_BLOCKS, "tier")["l1"] >= left_keys
+
+        await_true(caught_up, f"{admissions} admissions and {left_keys} evictions were told")
+        return engine, cache
+
+
 @pytest.fixture(scope="module")
 def run(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
     """A workload that overflows L0 and L1, and comes back to what it had."""
@@ -122,18 +158,28 @@ def run(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
         )
         with (
             EngineServer(vllm_lmcache, folder, arguments=connector) as engine,
+            exporter_of(Replica("pod-0", "node", hook.addresses(addresses), engine.url, cache)) as exporter,
             Workload(engine.url) as workload,
         ):
+            deployment = Deployment(exporter, hook.addresses(addresses), cache)
             back_from_l1(workload)
             workload.run()
             back_from_a_pool_with_a_hole(workload, cache)
-            records = read_settled(cache, hook.addresses(cache.addresses))
+            engine_records, cache_records = deployment.told()
+            shown = Scrape(exporter.addresses.metrics_url)
+            batches = first_feed_batches(exporter, int(shown.sums(metrics.FEED_BATCHES)[()]))
+            with Store.open(folder / "store.duckdb", clock=time.time) as store:
+                store.append(batches)
+                stored = store.reader().totals("ns", "chat", TimeSpan(0.0, 1e11))
             return Run(
                 workload.sent,
-                hook.read_all(hook.addresses(addresses)),
-                records,
+                engine_records,
+                cache_records,
                 Page(engine.metrics()),
                 Page(cache.metrics()),
+                shown,
+                [row for batch in batches for row in batch.entries if isinstance(row, RequestRecord)],
+                stored,
             )
 
 
@@ -224,6 +270,77 @@ def test_the_servers_counters_are_the_records_sums(run):
         assert sum(record[name] for record in run.of(kind)) == run.cache_page.total(
             f"lmcache_mp_{metric}_total"
         )
+
+
+def test_what_is_shown_and_stored_is_what_the_engine_counted(run):
+    """0 tokens off: prompt, L0, L1 + L2 and computed; nothing is left external."""
+    by_source = "vllm:prompt_tokens_by_source_total"
+    split = run.shown.split(metrics.REQUEST_TOKENS)
+
+    assert split == run.stored
+    assert split == sum((row.tokens for row in run.rows if row.counts), NO_TOKENS)
+    assert split.prompt == run.engine_page.total("vllm:prompt_tokens_total")
+    assert split.l0 == run.engine_page.total(by_source, source="local_cache_hit")
+    assert split.l1 + split.l2 == run.engine_page.total(by_source, source="external_kv_transfer")
+    assert split.computed == run.engine_page.total(by_source, source="local_compute")
+    assert split.external == 0
+    assert run.shown.sums(metrics.UNKNOWN_INPUT) == {}
+
+
+def test_every_row_has_the_split_that_the_servers_events_say(run):
+    """Of each admission, the first and those after preemptions: L0, L1 and L2 tokens."""
+    told = Counter(
+        (hook.without_suffix(split.rid), split.attempt, split.local, split.l1, split.l2)
+        for split in run.splits
+    )
+    rows = Counter(
+        (row.request_id, row.attempt, row.tokens.l0, row.tokens.l1, row.tokens.l2) for row in run.rows
+    )
+
+    assert rows == told
+
+
+def test_each_row_has_the_cached_tokens_its_client_was_told(run):
+    """L0, L1 and L2 of a row are the API's `cached_tokens`, or those of one child of n."""
+    cached = defaultdict(list)
+    for row in run.rows:
+        if row.counts:
+            cached[hook.client_id({"rid": row.request_id})].append(
+                row.tokens.l0 + row.tokens.l1 + row.tokens.l2
+            )
+
+    for sent in run.sent:
+        if sent.cached_tokens is not None:
+            assert sent.cached_tokens in cached[sent.request_id]
+
+
+def test_a_row_knows_when_l2_was_read_for_it(run):
+    """Start and end of each load, within the lookup that waited for it."""
+    for row in run.rows:
+        if row.tokens.l2:
+            loads = row.lookup.loads
+            assert sum(load.blocks for load in loads) * CHUNK_TOKENS >= row.tokens.l2
+            for load in loads:
+                assert row.lookup.started_unix_seconds <= load.started_unix_seconds
+                assert load.started_unix_seconds < load.ended_unix_seconds <= row.lookup.ended_unix_seconds
+
+
+def test_what_the_tiers_did_is_shown_as_the_server_counted_it(run):
+    """Arrivals and departures of L1 by reason, hits of both tiers, transfers with L2."""
+    shown, page = run.shown, run.cache_page
+    evicted = shown.sums(metrics.EVICTED_BLOCKS, "reason", tier="l1")
+    loaded = shown.sums(TRANSFERRED_BLOCKS, "action", tier="l2")
+
+    assert sum(evicted.values()) == page.total("lmcache_mp_l1_evicted_chunks_total")
+    assert evicted["capacity"] > 0
+    assert evicted["after_read"] > 0
+    assert shown.sums(metrics.STORED_BLOCKS, "tier")["l1"] == page.total("lmcache_mp_l1_write_chunks_total")
+    for tier in ("l1", "l2"):
+        hit = page.total(f"lmcache_mp_lookup_hit_{tier}_tokens_total")
+        assert shown.sums(metrics.LOOKUP_TOKENS, "tier", tier=tier, result="hit") == {tier: hit}
+    assert loaded["load"] == page.total("lmcache_mp_l2_prefetch_load_completed_chunks_total")
+    assert loaded["store"] == page.total("lmcache_mp_l2_store_completed_objects_chunks_total")
+    assert shown.sums(metrics.COMPLETENESS, "source")["lmcache_records:node"] == 1.0
 
 
 def test_neither_probe_had_trouble(run):
