@@ -22,6 +22,8 @@ from tierscope.telemetry.prometheus import SampleCollector
 STARTED_SECONDS = 1_700_000_000.5
 READ_SECONDS = STARTED_SECONDS + 60
 NEVER = 3600.0
+PATIENCE_SECONDS = 60.0
+"""Longest wait for the push, on a machine that does much else."""
 CUMULATIVE = 2
 """AGGREGATION_TEMPORALITY_CUMULATIVE of the protocol."""
 
@@ -55,8 +57,8 @@ def pushed(receiver, pusher_for):
     """Push one reading and return its metrics as received."""
 
     def push(read, **options):
-        with pusher_for(read, receiver.metrics_endpoint, **options):
-            pass
+        with pusher_for(read, receiver.metrics_endpoint, **options) as pusher:
+            pusher.close(PATIENCE_SECONDS)
         return metrics_in(receiver.pushes)
 
     return push
