@@ -58,7 +58,12 @@ def test_a_coverage_guided_fuzzer_crashes_no_reader(name, fuzzer, repository, tm
     for number, seed in enumerate(TARGETS[name].seeds()[:500]):
         (corpus / str(number)).write_bytes(seed)
     libraries = sysconfig.get_paths()
-    paths = [str(repository), libraries["purelib"], libraries["platlib"]]
+    paths = [
+        str(repository),
+        str(repository / "exporters" / "probe"),
+        libraries["purelib"],
+        libraries["platlib"],
+    ]
 
     run = subprocess.run(
         [str(fuzzer), "-m", "tests.fuzz_one", name, str(corpus), f"-runs={RUNS}", "-seed=1", "-timeout=20"],
