@@ -6,9 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import cache
 
 import msgspec
 
+from dashboards.boards import BOARDS
 from dashboards.lint.expressions import ExpressionCheck
 from dashboards.promql import RATE_INTERVAL
 from dashboards.rules.types import Recording
@@ -63,6 +65,15 @@ class Board(msgspec.Struct):
 def read_board(text: str) -> Board:
     """The checked part of a board's JSON."""
     return msgspec.json.decode(text, type=Board)
+
+
+@cache
+def titles() -> frozenset[str]:
+    """What stands above our boards, their rows and their panels."""
+    boards = [read_board(render()) for render in BOARDS.values()]
+    return frozenset(
+        title for board in boards for title in (board.title, *(one.title for one in board.panels))
+    )
 
 
 def without_variables(expression: str) -> str:

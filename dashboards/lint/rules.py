@@ -8,14 +8,19 @@ from pathlib import Path
 
 import promql_parser
 
+from dashboards.lint.boards import titles
 from dashboards.lint.expressions import ExpressionCheck
 from dashboards.rules.recording import LONGER_WINDOWS, WINDOW
 from dashboards.rules.render import alerts, recordings
 from dashboards.rules.types import Alert, Recording, RuleGroup
+from tierscope.registry.metrics import METRICS
 
 RUNBOOKS = Path(__file__).parent.parent / "runbooks"
 HEADINGS = ("What it means", "Who is hurt", "How to look", "How to fix")
 ALERT_NAME = re.compile(r"Tierscope([A-Z][a-z0-9]+)+")
+NAMED_ON_A_BOARD = re.compile(r"(?<!\*)\*([^*\n]+)\*(?!\*)")
+"""In a runbook, what stands in italics is the title of a board or of something on one."""
+NAMED_METRIC = re.compile(r"\btierscope_\w+")
 TEMPLATE_LABEL = re.compile(r"\$labels\.(\w+)")
 
 
@@ -31,7 +36,7 @@ def rule_problems(groups: Sequence[RuleGroup], runbooks: Path = RUNBOOKS) -> Ite
 
 
 def runbook_problems(name: str, runbooks: Path) -> Iterator[str]:
-    """A runbook exists, bears the alert's name, and has the four headings in order."""
+    """A runbook exists, bears its alert's name, has the four headings, and names only what is there."""
     path = runbooks / f"{name}.md"
     if not path.is_file():
         yield f"it has no runbook {path.name}"
@@ -42,6 +47,10 @@ def runbook_problems(name: str, runbooks: Path) -> Iterator[str]:
     found = tuple(re.findall(r"^## (.+)$", text, flags=re.MULTILINE))
     if found != HEADINGS:
         yield f"its runbook has the headings {', '.join(found)}, not {', '.join(HEADINGS)}"
+    for title in sorted(set(NAMED_ON_A_BOARD.findall(text)) - titles()):
+        yield f"its runbook names {title}, which is on no board"
+    for metric in sorted(set(NAMED_METRIC.findall(text)) - {metric.name for metric in METRICS}):
+        yield f"its runbook names {metric}, which nothing publishes"
 
 
 def _recording_problems(rule: Recording, check: ExpressionCheck) -> Iterator[str]:

@@ -54,7 +54,7 @@ def sentence(regression: Regression, endpoint: str) -> str:
     at = since(regression)
     rollout = ", after a rollout" if regression.rollout_unix_seconds is not None else ""
     found = regression.attribution
-    todo = DO.get((found.cause, found.reason), "look at the board TTFT investigation")
+    todo = DO.get((found.cause, found.reason), "see what each part adds to TTFT")
     return (
         f"TTFT of {endpoint} is {_how_much(regression.ratio)} what its prompts explain "
         f"({regression.extra_seconds:.3g} s a request) since {at}{rollout}, because {who(regression)}: "

@@ -72,3 +72,17 @@ def test_a_runbook_has_its_title_and_the_four_headings(tmp_path):
         "its runbook does not begin with '# TierscopeX'",
         f"its runbook has the headings How to fix, not {', '.join(HEADINGS)}",
     ]
+
+
+def test_a_runbook_names_only_what_is_there(tmp_path):
+    """Nobody is sent at night to a board, a panel or a metric that does not exist."""
+    (tmp_path / "TierscopeX.md").write_text(
+        "# TierscopeX\n"
+        + "".join(f"\n## {heading}\n" for heading in HEADINGS)
+        + f"Board *Tierscope / Overview*, *L1 fill*, *Nowhere*; `{SOURCE_UP.name}`, `{SOURCE_UP.name}_x`.\n"
+    )
+
+    assert list(runbook_problems("TierscopeX", tmp_path)) == [
+        "its runbook names Nowhere, which is on no board",
+        f"its runbook names {SOURCE_UP.name}_x, which nothing publishes",
+    ]
