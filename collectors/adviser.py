@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from collectors.complaints import Complaints
+from collectors.worker import Worker
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
@@ -37,7 +37,7 @@ class Recommend(Protocol):
         ...
 
 
-class Adviser:
+class Adviser(Worker):
     """Advises on each deployment there is, at once and then every `advise_seconds`.
 
     It looks at the last `window_seconds`. An endpoint whose advice fails keeps its last document, which
@@ -55,6 +55,7 @@ class Adviser:
         window_seconds: float,
         clock: Callable[[], float],
     ) -> None:
+        super().__init__("adviser")
         self._store = store
         self._recommend = recommend
         self._deployments = deployments
@@ -62,27 +63,7 @@ class Adviser:
         self._advise_seconds = advise_seconds
         self._window_seconds = window_seconds
         self._clock = clock
-        self._stopping = threading.Event()
         self._latest: dict[tuple[str, str], tuple[float, str]] = {}
-        self._thread = threading.Thread(target=self._run, name="adviser")
-
-    def start(self) -> None:
-        """Begin to advise."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask it to end after the endpoint it works on."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
 
     def samples(self) -> Iterator[Sample]:
         """Yield age and status of each endpoint's latest advice of this process; none before the first."""

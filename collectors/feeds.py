@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ import zmq
 
 from collectors.buffer import Buffer
 from collectors.complaints import Complaints
+from collectors.worker import Worker
 from tierscope.domain.batch import FeedPosition
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.identity import SourceId, SourceKind
@@ -39,7 +39,7 @@ class _Seen:
     unknown: Mapping[str, int] = field(default_factory=dict)
 
 
-class FeedReceiver:
+class FeedReceiver(Worker):
     """Puts everything an exporter publishes after a position into the buffer, until stopped.
 
     Raises `BadSettings` for an address that is none.
@@ -55,37 +55,22 @@ class FeedReceiver:
         context: Context,
         monotonic: Callable[[], float],
     ) -> None:
+        super().__init__(f"feed-{source.name}")
         self.source = SourceId(SourceKind.FEED, source.name)
         self._endpoint = source.endpoint
         self._buffer = buffer
         self._complaints = complaints
-        self._stopping = threading.Event()
         self._seen = _Seen()
         self._monotonic = monotonic
         self._there_at = monotonic()
         self._subscriber = FeedSubscriber(
             source.name, source.endpoint, source.replay_endpoint, after, context=context
         )
-        self._thread = threading.Thread(target=self._run, name=f"feed-{source.name}")
-
-    def start(self) -> None:
-        """Begin to receive."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask it to end; what was received is still put into the buffer."""
-        self._stopping.set()
 
     def join(self) -> None:
         """Wait until it has ended."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        super().join()
         self._subscriber.close()
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
 
     def samples(self) -> Iterator[Sample]:
         """Yield the feed's own series."""

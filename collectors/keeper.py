@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Iterator
 
 from collectors.complaints import Complaints
+from collectors.worker import Worker
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.settings import CollectorSettings
 from tierscope.registry import metrics, store_metrics
@@ -18,10 +18,11 @@ from tierscope.storage.store import Store
 log = logging.getLogger(__name__)
 
 
-class Keeper:
+class Keeper(Worker):
     """Reduces the store's past every `maintain_seconds`; a store that refuses is tried again then."""
 
     def __init__(self, store: Store, settings: CollectorSettings, complaints: Complaints) -> None:
+        super().__init__("store-keeper")
         self._store = store
         self._keeping = Keeping(
             raw_seconds=settings.keep_raw_seconds,
@@ -30,27 +31,7 @@ class Keeper:
         )
         self._maintain_seconds = settings.maintain_seconds
         self._complaints = complaints
-        self._stopping = threading.Event()
         self._retired: Counter[str] = Counter()
-        self._thread = threading.Thread(target=self._run, name="store-keeper")
-
-    def start(self) -> None:
-        """Begin to keep."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask it to end after the step it works on."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
 
     def samples(self) -> Iterator[Sample]:
         """Yield what the store uses, may use and reaches back to; absent while the store does not answer."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from collectors.complaints import Complaints
+from collectors.worker import Worker
 from tierscope.analytics.regression.attribution import Cause
 from tierscope.analytics.regression.detector import DEFAULTS, DetectorSettings, Latest, Regression, State
 from tierscope.analytics.regression.endpoint import EndpointWatch
@@ -54,7 +54,7 @@ class _Watched:
             yield Sample(metrics.TTFT_REGRESSION_SECONDS, labels, raised.extra_seconds)
 
 
-class RegressionWatcher:
+class RegressionWatcher(Worker):
     """Reads every `regress_seconds` what came into the store, and at first `history_seconds` of the past.
 
     So a collector that restarts has learnt what is usual before it goes on. An endpoint that cannot be read
@@ -72,34 +72,15 @@ class RegressionWatcher:
         clock: Callable[[], float],
         settings: DetectorSettings = DEFAULTS,
     ) -> None:
+        super().__init__("regressions")
         self._reader = reader
         self._complaints = complaints
         self._regress_seconds = regress_seconds
         self._clock = clock
-        self._stopping = threading.Event()
         self._history_seconds = history_seconds
         self._settings = settings
         self._deployments = deployments
         self._watched: dict[tuple[str, str], _Watched] = {}
-        self._thread = threading.Thread(target=self._run, name="regressions")
-
-    def start(self) -> None:
-        """Begin to watch."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask it to end after the stretch it works on."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
 
     def samples(self) -> Iterator[Sample]:
         """Yield where every detector stands and what it raises."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.buffer import Buffer, FeedItem
 from collectors.complaints import Complaints
+from collectors.worker import Worker
 from tierscope.domain.errors import BadInput, StoreUnusable
 from tierscope.registry import metrics
 from tierscope.registry.types import Sample
@@ -21,7 +22,7 @@ FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 30.0
 
 
-class StoreWriter:
+class StoreWriter(Worker):
     """Commits the buffer's items by size and time, and the same items again after the store refused them.
 
     While the store refuses, the buffer fills and the feeds wait: nothing grows, and exporters replay later.
@@ -36,36 +37,21 @@ class StoreWriter:
         flush_rows: int,
         flush_seconds: float,
     ) -> None:
+        super().__init__("store-writer")
         self._store = store
         self._buffer = buffer
         self._complaints = complaints
         self._flush_rows = flush_rows
         self._flush_seconds = flush_seconds
-        self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._rows: Counter[str] = Counter()
         self._refused = 0
         self._refusals = 0
-        self._thread = threading.Thread(target=self._run, name="store-writer")
-
-    def start(self) -> None:
-        """Begin to write."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Ask it to end once the closed buffer is empty; a store that refuses is tried once more."""
-        self._stopping.set()
+        super().stop()
         self._buffer.close()
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
 
     def samples(self) -> Iterator[Sample]:
         """Yield how far behind it is, what it has written, by table, and what was refused."""

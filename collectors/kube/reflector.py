@@ -11,6 +11,7 @@ from collectors.kube.client import Absent, Expired, Listed, Watch
 from collectors.kube.kinds import Kind
 from collectors.kube.objects import Kube
 from collectors.kube.state import Key, key_of, metadata_of, read_object
+from collectors.worker import Worker
 from tierscope.domain.errors import BadInput, SourceUnreadable
 
 FIRST_PAUSE_SECONDS = 1.0
@@ -31,7 +32,7 @@ class Lists(Protocol):
         ...
 
 
-class Reflector:
+class Reflector(Worker):
     """One kind in one namespace (None: in all), held as the server has it. `changed` is called after changes.
 
     A watch that ends is taken up from the last version seen; one whose version is gone (410), or that
@@ -47,6 +48,7 @@ class Reflector:
         changed: Callable[[], None],
         complaints: Complaints,
     ) -> None:
+        super().__init__(f"kube-{kind.plural}")
         self.kind = kind
         self._api = api
         self._path = kind.path(namespace)
@@ -55,32 +57,16 @@ class Reflector:
         self._objects: dict[Key, Kube] = {}
         self._version: str | None = None
         self._has_listed = threading.Event()
-        self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._watch: Watch | None = None
         self._is_up = False
-        self._thread = threading.Thread(target=self._run, name=f"kube-{kind.plural}")
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Ask it to end, and end its watch."""
-        self._stopping.set()
+        super().stop()
         with self._lock:
             if self._watch is not None:
                 self._watch.close()
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    @property
-    def alive(self) -> bool:
-        """Whether its thread runs."""
-        return self._thread.is_alive()
 
     @property
     def is_up(self) -> bool:
