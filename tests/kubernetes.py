@@ -53,3 +53,29 @@ class Objects:
     def read(self, **options) -> Deployment:
         [found] = deployments(cluster_of(self.all, "the fixture"), **options)
         return found
+
+
+def definitions() -> list[dict]:
+    """The fixture's definition, and open ones of the two kinds it does not have."""
+    text = (FOLDER / "crd-inferenceendpointconfig.yaml").read_text("utf-8")
+    endpoint = yaml.safe_load(text)
+    found = [endpoint]
+    for name, plural, version in (
+        ("JumpStartModel", "jumpstartmodels", "v1"),
+        ("InferenceGatewayConfig", "inferencegatewayconfigs", "v1alpha1"),
+    ):
+        open_schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        served = {
+            "name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": open_schema},
+        }  # fmt: skip
+        group = endpoint["spec"]["group"]
+        names = {"kind": name, "plural": plural, "singular": name.lower(), "listKind": f"{name}List"}
+        found.append(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": f"{plural}.{group}"},
+                "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+            }
+        )
+    return found
