@@ -145,8 +145,8 @@ def test_however_readers_come_and_go_the_sum_is_the_engines(tmp_path_factory, st
     """Whatever is lost or begins anew: the store has what was counted by the last reading that arrived."""
     path = tmp_path_factory.mktemp("stores") / "store.duckdb"
     store = Store.open(path, clock=lambda: START)
-    store.append(batch(0, prompts(0, 0, 0, began=START)))
     run = sequence = ended = total = 0
+    store.append(batch(sequence, prompts(0, 0, 0, began=START), incarnation=run))
     began = START
     for at, (tokens, what) in enumerate(steps, start=1):
         total += tokens
