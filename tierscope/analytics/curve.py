@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.analytics.chains import Chains
-from tierscope.analytics.depths import Paths, depth_histogram, hit_blocks
+from tierscope.analytics.depths import depth_histogram, hit_blocks
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
+from tierscope.traces.paths import Paths
 
 
 @dataclass(frozen=True, slots=True)

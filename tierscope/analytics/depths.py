@@ -14,23 +14,14 @@ Cost: O(runs x log requests) and one pass over the ids; memory 4 B an id and 8 B
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from tierscope.domain.trace import Int32Array, Int64Array
+from tierscope.traces.paths import Paths, run_end
 
 BoolArray = NDArray[np.bool_]
-
-
-class Paths(NamedTuple):
-    """Chains as kernels take them; see `Chains`."""
-
-    offsets: Int64Array
-    ids: Int32Array
-    n_ids: int
 
 
 @njit(cache=True)
@@ -50,29 +41,6 @@ def _sum_to(tree: Int64Array, index: int) -> int:
         total += tree[i]
         i -= i & -i
     return total
-
-
-@njit(cache=True)
-def _run_end(paths: Paths, request: int, place: int, owner: int) -> int:
-    """First place at or after `place` where the paths of two requests differ, or one of them ends.
-
-    They agree at `place`. Agreement is monotone along a path, so gallop ahead, then halve.
-    """
-    mine, theirs = paths.offsets[request], paths.offsets[owner]
-    most = min(paths.offsets[request + 1] - mine, paths.offsets[owner + 1] - theirs)
-    agree = place
-    step = 1
-    while agree + step < most and paths.ids[mine + agree + step] == paths.ids[theirs + agree + step]:
-        agree += step
-        step *= 2
-    differ = min(agree + step, most)
-    while agree + 1 < differ:
-        middle = (agree + differ) // 2
-        if paths.ids[mine + middle] == paths.ids[theirs + middle]:
-            agree = middle
-        else:
-            differ = middle
-    return agree + 1
 
 
 @njit(cache=True)
@@ -109,7 +77,7 @@ def depth_histogram(
             owner = owners[paths.ids[start + place]]
             if owner < 0:
                 break
-            end = _run_end(paths, request, place, owner)
+            end = run_end(paths, request, place, owner)
             if counted:
                 depth = resident - _sum_to(tree, owner) + place
                 change[depth] += block_weight
@@ -145,7 +113,7 @@ def hit_blocks(paths: Paths, capacities: Int64Array) -> Int32Array:
             owner = owners[paths.ids[start + place]]
             if owner < 0:
                 break
-            end = _run_end(paths, request, place, owner)
+            end = run_end(paths, request, place, owner)
             depth = resident - _sum_to(tree, owner) + place
             for c in range(len(capacities)):
                 if capacities[c] > depth:
@@ -179,7 +147,7 @@ def held_blocks(paths: Paths, touches: BoolArray, capacity: int) -> Int32Array:
             owner = owners[paths.ids[start + place]]
             if owner < 0:
                 break
-            end = _run_end(paths, request, place, owner)
+            end = run_end(paths, request, place, owner)
             # Blocks this request took from newer owners count as they did when it came.
             depth = at_start - taken - _sum_to(tree, owner) + (place if touches[request] else 0)
             hits[request] += min(max(capacity - depth, 0), end - place)

@@ -28,10 +28,11 @@ import numpy as np
 from tierscope.analytics.attribution import JointStreams, joint_streams
 from tierscope.analytics.chains import Chains, densify
 from tierscope.analytics.curve import hit_blocks_per_request
-from tierscope.analytics.depths import BoolArray, Paths, held_blocks
+from tierscope.analytics.depths import BoolArray, held_blocks
 from tierscope.domain.tiers import Tier
 from tierscope.domain.trace import Int32Array, Int64Array
 from tierscope.domain.window import RequestWindow
+from tierscope.traces.paths import Paths
 
 GROWTH = (1.25, 1.5, 2.0, 4.0, 8.0, 16.0)
 """Sizes at which a tier is asked whether it would have hit, as multiples of today's; then without limit."""

@@ -16,7 +16,7 @@ from tierscope.domain.trace import Int32Array
 from tierscope.sim.jobs import NOT_YET, Records, World
 from tierscope.sim.lmcache import Found, look_up, release, store
 from tierscope.sim.memory import grow, leading, pin, unpin
-from tierscope.sim.paths import Paths
+from tierscope.traces.paths import Paths
 
 FOREVER = np.inf
 

@@ -15,8 +15,9 @@ from tierscope.domain.errors import BadInput
 from tierscope.domain.split import Split, split_tokens, whole_blocks_below
 from tierscope.domain.trace import Int32Array, Int64Array, Trace
 from tierscope.sim import lmcache
-from tierscope.sim.paths import Paths, block_paths, blocks_a_chunk, chunk_paths, only, with_answers
+from tierscope.sim.paths import block_paths, blocks_a_chunk, chunk_paths, only, with_answers
 from tierscope.sim.policies import policy_named
+from tierscope.traces.paths import Paths
 
 
 class Holder(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from tierscope.domain.trace import Int32Array
 from tierscope.sim.lmcache import Rules, Shelves
 from tierscope.sim.memory import Memory
-from tierscope.sim.paths import Paths
+from tierscope.traces.paths import Paths
 
 Records = Any
 """A record array; its fields are those of JOB or ENGINE."""

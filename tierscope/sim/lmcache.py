@@ -24,7 +24,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tierscope.domain.trace import Int32Array, Int64Array
-from tierscope.sim.paths import Paths
+from tierscope.traces.paths import Paths
 
 NEVER_MS = 1 << 62
 """A time to live that does not end."""

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import Int32Array, Int64Array, Trace
 from tierscope.traces.forest import dense
-
-
-class Paths(NamedTuple):
-    """n requests in order, request i's path being `ids[offsets[i]:offsets[i + 1]]`, root first.
-
-    Ids lie below `n_ids`, and one id always has the same parent. Shapes: `offsets` (n + 1,) int64, `ids`
-    (accesses,) int32.
-    """
-
-    offsets: Int64Array
-    ids: Int32Array
-    n_ids: int
-
-    @property
-    def requests(self) -> int:
-        """Number of requests."""
-        return len(self.offsets) - 1
-
-    @property
-    def lengths(self) -> Int64Array:
-        """Units of each path: (n,)."""
-        return np.diff(self.offsets)
+from tierscope.traces.paths import Paths
 
 
 def block_paths(trace: Trace) -> Paths:

@@ -14,12 +14,13 @@ from tierscope.sim.fleet import TierSizes
 from tierscope.sim.jobs import Records, StepTimes, World, new_engines, new_jobs
 from tierscope.sim.lmcache import Rules, empty_shelves
 from tierscope.sim.memory import empty_memory
-from tierscope.sim.paths import Paths, block_paths, blocks_a_chunk, chunk_paths, with_answers
+from tierscope.sim.paths import block_paths, blocks_a_chunk, chunk_paths, with_answers
 from tierscope.sim.routers.arrivals import arrivals_of
 from tierscope.sim.routers.gateway import INDEX_TOKENS, Weights
 from tierscope.sim.routers.least_asked import nothing_asked
 from tierscope.sim.routers.session import owners
 from tierscope.sim.routing import GATEWAY, KVAWARE, PLACED, Router, run
+from tierscope.traces.paths import Paths
 
 CHART_WEIGHTS = Weights()
 NEAR_A_7B_MODEL = StepTimes()

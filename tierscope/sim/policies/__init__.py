@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tierscope.domain.trace import Int32Array
-from tierscope.sim.paths import Paths
 from tierscope.sim.policies import fifo, lfu, lru, opt, s3fifo
+from tierscope.traces.paths import Paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from tierscope.domain.trace import Int32Array
-from tierscope.sim.paths import Paths
+from tierscope.traces.paths import Paths
 
 
 @njit(cache=True)

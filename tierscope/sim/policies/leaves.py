@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tierscope.domain.trace import Int32Array, Int64Array
-from tierscope.sim.paths import Paths
+from tierscope.traces.paths import Paths
 
 Heap = list[tuple[np.int64, np.int64, np.int64]]
 """(key, block negated, version), smallest first; an entry counts while it is the block's newest."""

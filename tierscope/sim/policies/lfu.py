@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 
 from tierscope.domain.trace import Int32Array
-from tierscope.sim.paths import Paths
 from tierscope.sim.policies.leaves import Heap, Leaves, drop_below, insert, no_leaves, no_offers, offer
+from tierscope.traces.paths import Paths
 
 USE = 1 << 32
 """One use; a key is uses, and below them the request of the last one."""

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from tierscope.domain.trace import Int32Array, Int64Array
-from tierscope.sim.paths import Paths
+from tierscope.traces.paths import Paths, run_end
 
 
 class Sections(NamedTuple):
@@ -69,26 +69,3 @@ def _take_over(paths: Paths, request: int, owners: Int32Array, sections: Section
         sections.last[owner] = max(sections.last[owner], end)
         place = end
     return hits, held
-
-
-@njit(cache=True)
-def run_end(paths: Paths, request: int, place: int, owner: int) -> int:
-    """First place at or after `place`, where two paths agree, at which they differ or one of them ends.
-
-    Agreement is monotone along a path: gallop ahead, then halve.
-    """
-    mine, theirs = paths.offsets[request], paths.offsets[owner]
-    most = min(paths.offsets[request + 1] - mine, paths.offsets[owner + 1] - theirs)
-    agree = place
-    step = 1
-    while agree + step < most and paths.ids[mine + agree + step] == paths.ids[theirs + agree + step]:
-        agree += step
-        step *= 2
-    differ = min(agree + step, most)
-    while agree + 1 < differ:
-        middle = (agree + differ) // 2
-        if paths.ids[mine + middle] == paths.ids[theirs + middle]:
-            agree = middle
-        else:
-            differ = middle
-    return agree + 1

@@ -10,8 +10,8 @@ import numpy as np
 from numba import njit
 
 from tierscope.domain.trace import Int32Array
-from tierscope.sim.paths import Paths
 from tierscope.sim.policies.leaves import drop_below, insert, no_leaves, no_offers, offer
+from tierscope.traces.paths import Paths
 
 
 @njit(cache=True)

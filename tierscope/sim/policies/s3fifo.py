@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tierscope.domain.trace import Int32Array, Int64Array
-from tierscope.sim.paths import Paths
+from tierscope.traces.paths import Paths
 
 MOST_USES = 3
 ABSENT, SMALL, MAIN = 0, 1, 2

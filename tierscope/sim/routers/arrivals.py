@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tierscope.domain.trace import Int32Array, Int64Array, Trace
-from tierscope.sim.paths import Paths, only
+from tierscope.sim.paths import only
+from tierscope.traces.paths import Paths
 
 
 class Arrivals(NamedTuple):

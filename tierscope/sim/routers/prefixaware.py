@@ -12,9 +12,10 @@ from numba import njit
 
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
-from tierscope.sim.paths import Paths, chunk_paths
+from tierscope.sim.paths import chunk_paths
 from tierscope.sim.routers.arrivals import Arrivals
 from tierscope.sim.routers.least_asked import count, least_asked, nothing_asked
+from tierscope.traces.paths import Paths
 
 PIECE_CHARACTERS = 128
 CHARACTERS_A_TOKEN = 4

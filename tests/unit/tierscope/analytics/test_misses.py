@@ -13,10 +13,11 @@ from tests import naive
 from tests.strategies import prefix_forest_paths
 from tests.unit.tierscope.analytics.test_curve import chains_of_paths
 from tests.workloads import BLOCK_TOKENS, BYTES_PER_TOKEN, CHUNK_TOKENS, chain_hashes, window
-from tierscope.analytics.depths import Paths, held_blocks
+from tierscope.analytics.depths import held_blocks
 from tierscope.analytics.misses import Cause, Misses, TierUnits, miss_causes
 from tierscope.analytics.routing_loss import routing_loss
 from tierscope.domain.tiers import Tier
+from tierscope.traces.paths import Paths
 
 AMPLE = {Tier.L0: 1000, Tier.L1: 1000, Tier.L2: 1000}
 DOCUMENT = 16 * BLOCK_TOKENS

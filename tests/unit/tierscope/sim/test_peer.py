@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.peer_simulator import POLICIES, our_hit_tokens, peer_hit_tokens
-from tierscope.sim.paths import Paths
 from tierscope.sim.policies import policy_named
 from tierscope.traces.open import read_trace
+from tierscope.traces.paths import Paths
 
 LONGEST = 36
 """Blocks of the longest prompt. Where that does not fit, the peer's LRU drops the block it stored last and

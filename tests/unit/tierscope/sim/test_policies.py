@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests import naive_policies
 from tests.strategies import prefix_forest_paths
-from tierscope.sim.paths import Paths, block_paths
+from tierscope.sim.paths import block_paths
 from tierscope.sim.policies import POLICIES, policy_named
 from tierscope.traces.open import read_trace
+from tierscope.traces.paths import Paths
 
 capacities = st.integers(0, 40)
 
