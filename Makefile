@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check lint types imports fresh test fast kube-apiserver engines long long-sample generate lock system clean
+.PHONY: help dev demo check lint types imports fresh test fast explore kube-apiserver engines long long-sample generate lock system clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -56,6 +56,9 @@ fresh: $(VENV)/.ready
 
 test: $(VENV)/.ready
 	$(PYTEST) -q -n 2 -m "not engines and not long" $(ARGS)
+
+explore: $(VENV)/.ready ## Property tests on examples nobody has seen before, ten times as many; run by hand
+	TIERSCOPE_EXPLORE=1 $(PYTEST) -q -n 2 -m "not engines and not long" tests/unit $(ARGS)
 
 engines: $(VENV)/.ready ## Tests against real engines, each in an environment of its own
 	@$(PYTEST) -q -m engines tests/engines $(ARGS); status=$$?; \

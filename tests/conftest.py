@@ -10,8 +10,10 @@ import pytest
 from hypothesis import settings
 
 # How long an example takes says nothing on a shared machine; compiled kernels are slow the first time.
-settings.register_profile("tierscope", deadline=None)
-settings.load_profile("tierscope")
+# A commit is judged by the same examples everywhere; `make explore` draws new ones.
+settings.register_profile("tierscope", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1_000)
+settings.load_profile("explore" if os.environ.get("TIERSCOPE_EXPLORE") else "tierscope")
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
