@@ -10,7 +10,6 @@ from typing import Annotated
 from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
-from starlette.concurrency import run_in_threadpool
 
 from api.answers import (
     Curves,
@@ -35,6 +34,7 @@ from api.parameters import (
     span_of,
 )
 from api.problems import NotFound
+from api.turns import OneAtATime
 from tierscope.advice.document import Finding, Recommendation
 from tierscope.advice.what_if import Abandoned, WhatIf, what_if
 from tierscope.domain.deployment import Deployment
@@ -146,7 +146,7 @@ def _serve_parts(app: FastAPI, reader: Reader) -> None:
 
 
 def _serve_what_if(app: FastAPI, reader: Reader, clock: Clock) -> None:
-    one_at_a_time = threading.Semaphore(1)
+    turns = OneAtATime()
 
     @app.post("/v1/what-if/{namespace}/{name}", tags=["advice"], response_model=WhatIf)
     async def ask_what_if(
@@ -165,15 +165,14 @@ def _serve_what_if(app: FastAPI, reader: Reader, clock: Clock) -> None:
         abandoned = threading.Event()
 
         def answer() -> WhatIf:
-            with one_at_a_time:
-                if abandoned.is_set():
-                    raise Abandoned
-                now = clock()
-                deployment = _in_force(reader, namespace, name, now)
-                evidence = reader.evidence(namespace, name, TimeSpan(now - window_seconds, now))
-                return what_if(evidence, deployment, sizes.by_tier(), abandoned.is_set)
+            if abandoned.is_set():
+                raise Abandoned
+            now = clock()
+            deployment = _in_force(reader, namespace, name, now)
+            evidence = reader.evidence(namespace, name, TimeSpan(now - window_seconds, now))
+            return what_if(evidence, deployment, sizes.by_tier(), abandoned.is_set)
 
-        task = asyncio.ensure_future(run_in_threadpool(answer))
+        task = asyncio.ensure_future(turns.run(answer))
         while not task.done():
             await asyncio.wait({task}, timeout=LOOK_SECONDS)
             if await request.is_disconnected():

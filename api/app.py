@@ -11,6 +11,7 @@ from api.access import Access
 from api.advice_routes import serve_advice
 from api.answers import Completeness, Configurations, Coverage, Health, Source, Tokens, Totals
 from api.conditional import IfNoneMatch, conditional_of
+from api.explanations import Explainer, serve_explanations
 from api.guard import Guard, Limits
 from api.parameters import (
     HISTORY_SECONDS,
@@ -60,6 +61,7 @@ def create_app(
     serve_advice(app, reader, clock)
     _serve_sums(app, reader, clock)
     serve_regressions(app, reader, clock)
+    serve_explanations(app, Explainer(reader, clock))
     _serve_operations(app, reader, samples)
     describe_problems(app)
     return app

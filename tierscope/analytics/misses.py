@@ -94,11 +94,14 @@ class TierUnits:
     l2_ttl_seconds: float | None = None
 
 
-def miss_causes(window: RequestWindow, chunk_tokens: int, sizes: TierUnits) -> Misses:
-    """Give each computed token of a window its cause."""
+def miss_causes(window: RequestWindow, chunk_tokens: int, sizes: TierUnits, *, first: int = 0) -> Misses:
+    """Give each computed token of a window its cause.
+
+    Of the requests before `first` only `room` is not told: they fill the modelled tiers.
+    """
     streams = joint_streams(window, chunk_tokens)
     reach = _Reach(window, streams, sizes)
-    cuts = _Cuts(window.prompt - window.computed, window.prompt)
+    cuts = _Cuts(window.prompt - window.computed, window.prompt, first)
     held, young = reach.here(), reach.young()
     cuts.up_to(np.minimum(held, young), Cause.FAILURE)
     cuts.up_to(held, Cause.EXPIRY)
@@ -118,18 +121,22 @@ def miss_causes(window: RequestWindow, chunk_tokens: int, sizes: TierUnits) -> M
 class _Cuts:
     """Prompts being cut from their served part to their end, piece by piece."""
 
-    def __init__(self, served: Int64Array, prompt: Int64Array) -> None:
+    def __init__(self, served: Int64Array, prompt: Int64Array, first: int) -> None:
+        self._first = first
         self.tokens = {cause: np.zeros_like(prompt) for cause in Cause}
         self._at = served.copy()
         self._prompt = prompt
 
     def up_to(self, end: Int64Array, cause: Cause) -> int:
-        """Give what lies before `end` (n,) tokens and has no cause yet this one; returns how much."""
+        """Give what lies before `end` (n,) tokens and has no cause yet this one.
+
+        Returns how much that was from the first request on.
+        """
         reached = np.maximum(self._at, np.minimum(end, self._prompt))
         given = reached - self._at
         self.tokens[cause] += given
         self._at = reached
-        return int(given.sum())
+        return int(given[self._first :].sum())
 
 
 class _Reach:

@@ -1,0 +1,101 @@
+"""What happened to a span's tokens, on workloads made up so that it is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests import workloads as w
+from tierscope.advice.explain import explain
+from tierscope.analytics.misses import Cause
+from tierscope.domain.tiers import Origin, Tier
+from tierscope.domain.window import TimeSpan
+
+WHO = ("ns", "chat")
+
+
+def explained(window, deployment, start=w.START):
+    evidence = w.served(window, deployment) if deployment else w.evidence(window)
+    return explain(evidence, deployment, WHO, TimeSpan(start, w.START + 3600.0))
+
+
+def test_causes_add_up_and_earlier_requests_only_warm():
+    """Forty documents in turn through an L1 of twenty: after the first round all of it is capacity."""
+    window = w.window(w.cycle(40, 400))
+    late = explained(window, w.deployment(20 * 4 * w.CHUNK_BYTES), start=w.START + 1800.0)
+    whole = explained(window, w.deployment(20 * 4 * w.CHUNK_BYTES))
+
+    assert late.requests == 200
+    assert sum(late.misses.causes.values()) == late.tokens[Origin.COMPUTED]
+    assert late.misses.causes[Cause.COMPULSORY] == 0
+    assert whole.misses.causes[Cause.COMPULSORY] == 40 * 256
+    assert late.misses.causes[Cause.CAPACITY_L1] > 0.9 * late.tokens[Origin.COMPUTED]
+    assert sum(room.tokens for room in late.misses.room) == late.misses.causes[Cause.CAPACITY_L1]
+    assert {room.tier for room in late.misses.room} == {Tier.L1}
+
+
+def test_tokens_and_prefixes_are_the_spans_alone():
+    """What came before the span is in no sum."""
+    late = explained(
+        w.window(w.cycle(10, 100)), w.deployment(100 * 4 * w.CHUNK_BYTES), start=w.START + 1800.0
+    )
+
+    assert late.prompt_tokens == 50 * 257 == sum(late.tokens.values())
+    assert {one.requests for one in late.prefixes} == {5}
+    assert len(late.prefixes) == 10
+
+
+@pytest.mark.parametrize(
+    ("window", "deployment", "words"),
+    [
+        (w.window([]), w.deployment(1e9), "no request"),
+        (w.window(w.cycle(2, 4)), None, "no configuration"),
+        (w.window(w.cycle(2, 4), chunk_tokens=None), w.deployment(1e9), "chunk size"),
+        (w.window(w.cycle(2, 4)), w.deployment(1e9, bytes_per_token=None), "L0"),
+        (w.window(w.cycle(2, 4), chunk_tokens=24), w.deployment(1e9), "whole number"),
+    ],
+)
+def test_what_is_not_known_is_absent_with_its_reason(window, deployment, words):
+    """Never zero: null, and why."""
+    found = explain(w.evidence(window), deployment, WHO, window.span)
+
+    assert found.misses.causes is None
+    assert words in found.misses.absent_because
+
+
+def test_without_lower_tiers_there_are_causes_all_the_same():
+    """An engine with its own cache alone."""
+    found = explained(w.window(w.cycle(4, 40), chunk_tokens=None), w.deployment(None))
+
+    assert sum(found.misses.causes.values()) == found.tokens[Origin.COMPUTED]
+    assert found.misses.causes[Cause.CAPACITY_L0] > 0
+
+
+def priced(window, noise):
+    seconds = 0.02 + window.computed * 1e-4 + window.l1 * 1e-5
+    return replace(window, ttft_seconds=seconds * noise, queue_seconds=np.zeros(window.requests))
+
+
+def test_ttft_is_told_by_the_outermost_tier_with_what_the_model_expects():
+    """Medians are those of the requests, the expectation is the line they were drawn from."""
+    rng = np.random.default_rng(3)
+    served = w.served(w.window(w.drawn(40, 1200, rng)), w.deployment(20 * 4 * w.CHUNK_BYTES))
+    window = priced(served.window, rng.lognormal(0, 0.05, 1200))
+    found = explain(replace(served, window=window), None, WHO, window.span).ttft
+
+    assert found.absent_because is None
+    assert [one.served_from for one in found.tiers] == [Origin.COMPUTED, Origin.L1]
+    assert sum(one.requests for one in found.tiers) == 1200
+    for one in found.tiers:
+        assert one.expected_p50 == pytest.approx(one.p50, rel=0.05)
+    assert found.seconds_per_token["computed"] == pytest.approx(1e-4, rel=0.1)
+
+
+def test_without_times_there_is_no_expectation():
+    """The reason is the model's."""
+    found = explained(w.window(w.cycle(2, 4)), w.deployment(1e9)).ttft
+
+    assert (found.tiers, found.unknown, found.error_ratio) == ((), 4, None)
+    assert "0 records have a TTFT" in found.absent_because
