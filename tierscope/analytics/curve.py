@@ -71,7 +71,8 @@ def hit_ratio_curve(
     histogram, unseen = depth_histogram(
         Paths(chains.offsets, chains.ids, chains.n_ids), block_weight, last, first_counted
     )
-    hit_weight = np.concatenate((np.zeros(1, np.int64), np.cumsum(histogram)))
+    hit_weight = np.zeros(len(histogram) + 1, np.int64)
+    np.cumsum(histogram, out=hit_weight[1:])
     return HitRatioCurve(
         hit_weight=hit_weight,
         total_weight=int(hit_weight[-1] + unseen),
