@@ -45,6 +45,8 @@ class FindingKind(StrEnum):
     """The pool only grows; when it is full it refuses what is new."""
     L1_DROPS_LOADS = "l1_drops_loads"
     """L1 does not keep what it loads from L2, so a larger L1 serves less than its size suggests."""
+    L2_SLOWER_THAN_RECOMPUTE = "l2_slower_than_recompute"
+    """Loading a token from L2 takes longer than computing it, so hits there make TTFT worse."""
     LIMIT_BELOW_TARGET = "limit_below_target"
     """The largest size allowed does not reach the hit ratio asked for."""
     L1_OVERCOMMITTED = "l1_overcommitted"

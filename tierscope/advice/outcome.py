@@ -185,7 +185,7 @@ def _sizes_for(target: float, outlook: Outlook) -> Sizes:
         if target != task.target and tier is Tier.L2 and Tier.L1 in sizes:
             task = replace(task, base=base, target=target)
             curve = size_curve(task, study.history, _log_sizes(task))
-        wanted = max(curve.smallest(target * float(curve.ratio[-1])), task.least_units)
+        wanted = max(curve.smallest(target), task.least_units)
         size = round_up_bytes(wanted * task.bytes_per_unit)
         limit = sizing.task.limit_bytes
         sizes[tier] = size if limit is None else min(size, limit)

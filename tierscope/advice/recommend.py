@@ -29,6 +29,7 @@ from tierscope.advice.outcome import Outlook, alternatives, change_for, curve_of
 from tierscope.advice.pool import eviction_findings
 from tierscope.advice.readiness import SIZED_TIERS, missing_before_modelling, too_cold, too_uncertain
 from tierscope.advice.readings import chunk_tokens, completeness_ratio, read_tiers
+from tierscope.advice.recompute import SlowPool, recompute_findings, slow_pool
 from tierscope.advice.selfcheck import SelfCheck, check_model
 from tierscope.advice.sizing import SizingTask, TierSizing, Verdict, size_tier
 from tierscope.advice.study import Study, study_of
@@ -44,7 +45,7 @@ from tierscope.advice.thresholds import (
     SEED,
     STAGING_ROOM,
 )
-from tierscope.advice.wiring_findings import wiring_findings
+from tierscope.advice.wiring_findings import hashes_differ, wiring_findings
 from tierscope.analytics.bootstrap import Slices
 from tierscope.analytics.drift import Shift, shift_of
 from tierscope.domain.deployment import Deployment
@@ -75,6 +76,7 @@ class Analysis:
 
     outlook: Outlook
     shift: Shift
+    slow: SlowPool | None
 
     @property
     def drift(self) -> bool:
@@ -97,14 +99,18 @@ def _analyse(study: Study, evidence: Evidence) -> Analysis:
         today = study.split(study.sizes_today())
         on_observed = check_model(study.window, first, today)
         check = SelfCheck((check.compared[0], *on_observed.compared[1:]))
-    sizings = _sizings(study, check, evidence)
+    slow = slow_pool(study)
+    sizings = _sizings(study, check, evidence, slow)
     shift = _shift(study, sizings.values())
-    analysis = Analysis(Outlook(study, today, sizings, check, 0.0, ttft_model(study.window, first)), shift)
+    outlook = Outlook(study, today, sizings, check, 0.0, ttft_model(study.window, first))
+    analysis = Analysis(outlook, shift, slow)
     widening = abs(shift.ratio) if analysis.drift else 0.0
     return replace(analysis, outlook=replace(analysis.outlook, drift_widening=widening))
 
 
-def _sizings(study: Study, check: SelfCheck, evidence: Evidence) -> dict[Tier, TierSizing]:
+def _sizings(
+    study: Study, check: SelfCheck, evidence: Evidence, slow: SlowPool | None
+) -> dict[Tier, TierSizing]:
     """Size L1, then L2 below the L1 that was chosen; a tier the model may get wrong keeps its size."""
     rng = np.random.default_rng(SEED)
     found: dict[Tier, TierSizing] = {}
@@ -124,11 +130,19 @@ def _sizings(study: Study, check: SelfCheck, evidence: Evidence) -> dict[Tier, T
             target=study.deployment.objective.target,
         )
         sizing = size_tier(task, study.history, rng)
-        if not check.trusts(tier) or (tier is Tier.L1 and not study.l1_is_known):
+        in_vain = tier is Tier.L2 and slow is not None and sizing.verdict is Verdict.GROW
+        if not check.trusts(tier) or not _is_known(tier, study) or in_vain:
             sizing = replace(sizing, verdict=Verdict.KEEP, chosen_bytes=config.capacity_bytes)
         found[tier] = sizing
         base = study.history.over(base, study.depth_tokens(tier, sizing.chosen_bytes)[:, None])[:, 0]
     return found
+
+
+def _is_known(tier: Tier, study: Study) -> bool:
+    """Whether the records show what a tier of another size would serve."""
+    if tier is Tier.L1:
+        return study.l1_is_known
+    return not hashes_differ(study.deployment)
 
 
 def _least_bytes(tier: Tier, study: Study, evidence: Evidence) -> float:
@@ -206,6 +220,8 @@ def _missing_after_modelling(
     if Tier.L1 in analysis.outlook.sizings and not study.l1_is_known:
         what = "whether L1 keeps what it loads from L2: set l1_keeps_loads of the deployment"
         yield Missing(what, None, None, None)
+    if Tier.L2 in analysis.outlook.sizings and hashes_differ(study.deployment):
+        yield Missing("records of replicas that hash alike, to tell what they share in L2", None, None, None)
     for tier in analysis.outlook.sizings:
         if not check.trusts(tier):
             what = f"difference of modelled and observed hits down to {tier.value.upper()}, at most"
@@ -228,6 +244,7 @@ def _model_findings(analysis: Analysis, evidence: Evidence) -> Iterable[Finding]
         say.drift_findings(analysis.shift, analysis.drifts_too_far) if analysis.drift else (),
         say.limit_findings(outlook.sizings.values()),
         say.dropped_load_findings(outlook.study),
+        recompute_findings(outlook.study, analysis.slow),
         eviction_findings(evidence.samples, evidence.window, outlook.today),
     )
 

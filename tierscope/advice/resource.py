@@ -55,6 +55,11 @@ def strategy_patch(deployment: Deployment, to: RoutingPolicy) -> list[JsonValue]
     ]
 
 
+def switch_l2_patch(*, on: bool) -> list[JsonValue]:
+    """Switch L2 on or off; the resource must have a `kvCacheSpec`."""
+    return [{"op": "add", "path": "/spec/kvCacheSpec/enableL2Cache", "value": on}]
+
+
 def weights_patch(wiring: Wiring, weights: Mapping[str, float]) -> list[JsonValue]:
     """Set weights of the gateway's scheduler for the endpoint's model; empty without a gateway."""
     if wiring.gateway is None:

@@ -74,10 +74,16 @@ class SizeCurve(NamedTuple):
         """Hit ratio at a size, or at the next smaller one that was measured."""
         return float(self.ratio[self.column(units)])
 
-    def smallest(self, ratio: float) -> int:
-        """The smallest measured size with at least this hit ratio; the largest if none has it."""
-        reached = np.flatnonzero(self.ratio >= ratio - 1e-12)
-        return int(self.capacities_units[reached[0] if len(reached) else -1])
+    def smallest(self, target: float) -> int:
+        """The smallest measured size that gives `target` of what the largest gives, at first and lately.
+
+        What is asked for again for the first time within the window looks new, so the hit ratio of large
+        sizes is too low early on, and the size drawn from it with them: the later half alone is nearer.
+        """
+        enough = np.ones(len(self.capacities_units), dtype=np.bool_)
+        for slices in (self.measured.slices, _later_half(self.measured.slices)):
+            enough &= slices.ratio >= target * slices.ratio[-1] - 1e-12
+        return int(self.capacities_units[enough.argmax()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,7 @@ def size_tier(task: SizingTask, history: History, rng: np.random.Generator) -> T
     """Find the smallest size whose hit ratio, with the tiers above, is `target` of what unlimited gives."""
     curve = _refined(task, history, _grid(task))
     goal = task.target * float(curve.ratio[-1])
-    wanted_units = curve.smallest(goal)
+    wanted_units = curve.smallest(task.target)
     resampled = resampled_ratios(curve.measured.slices, RESAMPLES, rng)
     low, high = _size_interval(curve.capacities_units, resampled, task.target)
     rounded = round_up_bytes(max(wanted_units, task.least_units) * task.bytes_per_unit)
@@ -128,7 +134,7 @@ def size_tier(task: SizingTask, history: History, rng: np.random.Generator) -> T
         goal_ratio=goal,
         wanted_bytes=wanted_units * task.bytes_per_unit,
         wanted_low_bytes=float(low) * task.bytes_per_unit,
-        wanted_high_bytes=float(high) * task.bytes_per_unit,
+        wanted_high_bytes=max(float(high), wanted_units) * task.bytes_per_unit,
         chosen_bytes=task.current_bytes if verdict is Verdict.KEEP else min(rounded, most),
         verdict=verdict,
         floored=wanted_units < task.least_units,
@@ -152,6 +158,11 @@ def round_up_bytes(size_bytes: float) -> float:
         return math.ceil(size_bytes)
     step = 2.0 ** math.floor(math.log2(size_bytes * ROUNDING_SHARE))
     return max(math.ceil(size_bytes / step) * step, 1.0)
+
+
+def _later_half(slices: Slices) -> Slices:
+    middle = len(slices.total) // 2
+    return Slices(slices.hits[middle:], slices.total[middle:])
 
 
 def _verdict(task: SizingTask, curve: SizeCurve, resampled: FloatArray, chosen_bytes: float) -> Verdict:
@@ -194,7 +205,7 @@ def _grid(task: SizingTask) -> Int64Array:
 def _refined(task: SizingTask, history: History, grid: Int64Array) -> SizeCurve:
     """The curve over the grid and, finer, between the two sizes that enclose the answer."""
     curve = size_curve(task, history, grid)
-    wanted = curve.smallest(task.target * float(curve.ratio[-1]))
+    wanted = curve.smallest(task.target)
     below = int(grid[max(int(np.searchsorted(grid, wanted)) - 1, 0)])
     between = np.unique(np.linspace(below, wanted, REFINED_SIZES + 2).astype(np.int64))
     between = between[~np.isin(between, grid)]

@@ -57,11 +57,17 @@ def _overcommitted(deployment: Deployment, wiring: Wiring) -> Iterator[Finding]:
     )
 
 
-def _seeds(deployment: Deployment, wiring: Wiring) -> Iterator[Finding]:
-    """A seed that is missing or not the same everywhere breaks whatever replicas share."""
+def hashes_differ(deployment: Deployment) -> bool:
+    """Whether replicas that share an L2 name one block differently: a seed is missing, or not the same."""
+    wiring = deployment.wiring
+    if wiring is None or wiring.l1_scope is CacheScope.NODE:
+        return False
     shared = deployment.tier(Tier.L2) is not None or wiring.l2_url is not None
-    one = len(wiring.hash_seeds) <= 1 and RANDOM_SEED not in wiring.hash_seeds
-    if one or not shared or wiring.l1_scope is CacheScope.NODE:
+    return shared and (len(wiring.hash_seeds) > 1 or RANDOM_SEED in wiring.hash_seeds)
+
+
+def _seeds(deployment: Deployment, wiring: Wiring) -> Iterator[Finding]:
+    if not hashes_differ(deployment):
         return
     yield Finding(
         FindingKind.HASH_SEED_MISMATCH,

@@ -1,0 +1,82 @@
+"""The advice on deployments whose best answer is written down: status, direction, field and size."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import pytest
+
+from tests import workloads as w
+from tests.scenarios.cases import SCENARIOS
+from tests.scenarios.scenario import Made, Move
+from tierscope.advice.document import ChangeKind, Recommendation
+from tierscope.advice.recommend import recommend
+
+MOST_REGRET = 0.02
+"""Share of the best size's hit ratio that the advised size may miss, on prompts that come afterwards."""
+MOST_EXCESS = 0.10
+"""What it may be larger than the best beside one chunk: it is rounded, and drawn from another half."""
+
+
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+@functools.cache
+def made_of(name: str) -> Made:
+    return BY_NAME[name].made()
+
+
+@functools.cache
+def advised_of(name: str) -> Recommendation:
+    made = made_of(name)
+    return recommend(made.evidence(), made.scenario.deployment(), now_unix_seconds=w.NOW)
+
+
+@pytest.fixture(params=BY_NAME)
+def made(request):
+    return made_of(request.param)
+
+
+@pytest.fixture
+def advised(made):
+    return advised_of(made.scenario.name)
+
+
+def move_of(change) -> Move:
+    return Move.UP if change.to > change.from_ else Move.DOWN
+
+
+def test_the_best_sizes_are_those_written_down(made):
+    """Every size is tried on what comes after the advice, by caches that are obviously right."""
+    assert made.best() == dict(made.scenario.expected.best)
+
+
+def test_status_direction_and_field_are_right(made, advised):
+    """What is to change, which way, by which field; what is wrong; or what is missing."""
+    expected, document = made.scenario.expected, advised
+
+    assert document.status is expected.status, [part.what for part in document.evidence.missing]
+    assert {change.id: move_of(change) for change in document.changes} == expected.moves
+    assert expected.findings <= {finding.kind for finding in document.findings}
+    steps = [step for part in (*document.changes, *document.findings) for step in part.apply]
+    written = json.dumps([step.document for step in steps])
+    assert all(field in written for field in expected.fields), written
+    if expected.missing is not None:
+        assert any(expected.missing in part.what for part in document.evidence.missing)
+
+
+def test_an_advised_size_attains_what_the_best_one_does(made, advised):
+    """Regret of at most 2 % on the prompts that follow, without paying for much more than the best size."""
+    sizes = [change for change in advised.changes if change.kind is ChangeKind.TIER_SIZE]
+    best = made.scenario.expected.best
+    chosen = {change.target: change.to / made.scenario.chunk_bytes for change in sizes}
+    attained = made.later_hit_ratio(**chosen)
+
+    assert attained >= (1 - MOST_REGRET) * made.later_hit_ratio(**best)
+    assert sum(chosen[tier] for tier in best) <= (1 + MOST_EXCESS) * sum(best.values()) + 1
+
+
+def test_no_two_scenarios_have_one_name():
+    """A name is how a scenario is found; there are at least 25 of them."""
+    assert len(BY_NAME) == len(SCENARIOS) >= 25
