@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from grafana_foundation_sdk.builders import common, stat, statetimeline, timeseries
-from grafana_foundation_sdk.builders.dashboard import FieldColor, ThresholdsConfig
+from grafana_foundation_sdk.builders import bargauge, common, stat, statetimeline, table, timeseries
+from grafana_foundation_sdk.builders.dashboard import DashboardLink, FieldColor, ThresholdsConfig
 from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.models.common import (
+    BarGaugeDisplayMode,
     BigValueGraphMode,
     GraphDrawStyle,
     LegendDisplayMode,
@@ -17,8 +19,11 @@ from grafana_foundation_sdk.models.common import (
     StackingMode,
     TooltipDisplayMode,
     VisibilityMode,
+    VizOrientation,
 )
 from grafana_foundation_sdk.models.dashboard import (
+    DashboardLinkType,
+    DataTransformerConfig,
     DynamicConfigValue,
     FieldColorModeId,
     Threshold,
@@ -26,15 +31,25 @@ from grafana_foundation_sdk.models.dashboard import (
     ValueMap,
     ValueMappingResult,
 )
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from dashboards.variables import DATASOURCE
-from tierscope.registry.types import Metric
 
 RATIO = "percentunit"
 SECONDS = "s"
 TOKENS_PER_SECOND = "si:tokens/s"
 BLOCKS_PER_SECOND = "si:blocks/s"
 MESSAGES_PER_SECOND = "si:messages/s"
+REQUESTS_PER_SECOND = "reqps"
+ERRORS_PER_SECOND = "si:errors/s"
+SPANS_PER_SECOND = "si:spans/s"
+ROWS_PER_SECOND = "si:rows/s"
+BYTES_PER_SECOND = "Bps"
+BYTES = "bytes"
+BLOCKS = "si:blocks"
+TOKENS = "si:tokens"
+COUNT = "short"
+TIMES = "si:times"
 STATE = "bool_on_off"
 
 NAMES_AND_COLORS = {
@@ -46,7 +61,16 @@ NAMES_AND_COLORS = {
 }
 """One name and one colour for an origin on every panel of every board."""
 
-Panel = timeseries.Panel | stat.Panel | statetimeline.Panel
+Panel = timeseries.Panel | stat.Panel | statetimeline.Panel | table.Panel | bargauge.Panel
+
+
+class Asked(Protocol):
+    """A row of a table of metrics."""
+
+    @property
+    def answers(self) -> str:
+        """The question that the metric answers."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +85,14 @@ class Query:
 class Question:
     """What a panel asks: `asks` is the row whose question it answers, `empty` why there may be no data.
 
-    `note` says what a reader might get wrong.
+    `note` says what a reader might get wrong; `leads_to` is the uid of the board that goes on from here.
     """
 
     title: str
-    asks: Metric
+    asks: Asked
     empty: str
     note: str = ""
+    leads_to: str = ""
 
     @property
     def description(self) -> str:
@@ -82,11 +107,17 @@ def lines(
     unit: str,
     stacked: bool = False,
     largest: float | None = None,
+    signed: bool = False,
 ) -> timeseries.Panel:
-    """Values over time, from 0 up to `largest` where known; `stacked` where they add up to a whole."""
+    """Values over time, from 0 (`signed`: from below) up to `largest` where known.
+
+    They are `stacked` where they add up to a whole.
+    """
     panel = timeseries.Panel()
     _ask(panel, question, queries, unit)
-    panel.min(0).draw_style(GraphDrawStyle.LINE).show_points(VisibilityMode.NEVER)
+    if not signed:
+        panel.min(0)
+    panel.draw_style(GraphDrawStyle.LINE).show_points(VisibilityMode.NEVER)
     panel.line_width(1).fill_opacity(60 if stacked else 0)
     if largest is not None:
         panel.max(largest)
@@ -116,6 +147,29 @@ def number(question: Question, query: Query, *, unit: str) -> stat.Panel:
     return panel
 
 
+def bars(
+    question: Question, queries: Sequence[Query], *, unit: str, largest: float | None = None
+) -> bargauge.Panel:
+    """The latest values side by side."""
+    panel = bargauge.Panel()
+    _ask(panel, question, queries, unit, now=True)
+    panel.min(0).orientation(VizOrientation.HORIZONTAL).display_mode(BarGaugeDisplayMode.BASIC)
+    if largest is not None:
+        panel.max(largest)
+    panel.color_scheme(FieldColor().mode(FieldColorModeId.FIXED).fixed_color("blue"))
+    panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
+    return panel
+
+
+def listing(question: Question, query: Query, *, unit: str, of: str = "Value") -> table.Panel:
+    """The series there are now, a line each: their labels, and the value under the name `of`."""
+    panel = table.Panel()
+    _ask(panel, question, [query], unit, now=True)
+    renamed = {"excludeByName": {"Time": True, "__name__": True}, "renameByName": {"Value": of}}
+    panel.with_transformation(DataTransformerConfig(id_val="organize", options=renamed))
+    return panel
+
+
 def states(question: Question, query: Query) -> statetimeline.Panel:
     """1 and 0 over time as up and down, one band a series."""
     panel = statetimeline.Panel()
@@ -138,12 +192,23 @@ def states(question: Question, query: Query) -> statetimeline.Panel:
     return panel
 
 
-def _ask(panel: Panel, question: Question, queries: Sequence[Query], unit: str) -> None:
+def _ask(panel: Panel, question: Question, queries: Sequence[Query], unit: str, *, now: bool = False) -> None:
     panel.title(question.title).description(question.description).no_value(question.empty)
     panel.unit(unit).datasource(DATASOURCE)
+    if question.leads_to:
+        panel.links([_link(question.leads_to)])
     for ref_id, query in zip("ABCDEFGH", queries, strict=False):
-        target = Dataquery().expr(query.expr).legend_format(query.legend).ref_id(ref_id).range()
+        target = Dataquery().expr(query.expr).legend_format(query.legend).ref_id(ref_id)
+        if isinstance(panel, table.Panel):
+            target.format(PromQueryFormat.TABLE)
+        target = target.instant() if now else target.range()
         panel.with_target(target.datasource(DATASOURCE))
+
+
+def _link(uid: str) -> DashboardLink:
+    """The way to a board, with the time and what was chosen."""
+    url = f"/d/{uid}?${{__url_time_range}}&${{__all_variables}}"
+    return DashboardLink("More").type(DashboardLinkType.LINK).url(url)
 
 
 def _named(name: str, color: str) -> list[DynamicConfigValue]:

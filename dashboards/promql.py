@@ -16,6 +16,10 @@ RATE_INTERVAL = "$__rate_interval"
 """Grafana's own window: at least four scrapes, whatever the scrape interval and the zoom."""
 
 
+CLUSTER = "cluster"
+"""What a Prometheus of several clusters adds to every series; where it does not, matching all finds all."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnyOf:
     """A regular expression that a label's whole value must match; may hold board variables."""
@@ -62,11 +66,23 @@ def count_rate(metric: Metric, chosen: Mapping[str, Matcher] = NOTHING_CHOSEN, /
     return f"rate({counts}[{RATE_INTERVAL}])"
 
 
+def sum_rate(metric: Metric, chosen: Mapping[str, Matcher] = NOTHING_CHOSEN, /, **labels: Matcher) -> str:
+    """How fast what a histogram observes adds up, in its unit per second."""
+    _require(metric, Kind.HISTOGRAM, "sum_rate()")
+    sums = selector(f"{metric.name}_sum", metric.labels, {**labels, **chosen})
+    return f"rate({sums}[{RATE_INTERVAL}])"
+
+
 def bucket_rate(metric: Metric, chosen: Mapping[str, Matcher] = NOTHING_CHOSEN, /, **labels: Matcher) -> str:
     """The buckets of a histogram as rates; keep `le` when summing them."""
     _require(metric, Kind.HISTOGRAM, "bucket_rate()")
     buckets = selector(f"{metric.name}_bucket", metric.labels, {**labels, **chosen})
     return f"rate({buckets}[{RATE_INTERVAL}])"
+
+
+def quantile(share: float, buckets: str, *labels: str) -> str:
+    """The value that this share of observations did not exceed, by labels; absent where there was none."""
+    return f"histogram_quantile({share:g}, {sum_by(buckets, 'le', *labels)}) >= 0"
 
 
 def sum_by(expression: str, *labels: str) -> str:
@@ -79,9 +95,14 @@ def where_any(expression: str) -> str:
     return f"({expression} > 0)"
 
 
+def ratio(part: str, whole: str, *, on: str = "") -> str:
+    """A part over its whole, absent where the whole is 0; `on` is the matching, where labels differ."""
+    return f"{part} / {on + ' ' if on else ''}{where_any(whole)}"
+
+
 def selector(series: str, known: Sequence[str], wanted: Mapping[str, Matcher]) -> str:
     """A series with matchers; raises `BadInput` for a label that is not `known` to be on it."""
-    unknown = sorted(set(wanted) - set(known))
+    unknown = sorted(set(wanted) - set(known) - {CLUSTER})
     if unknown:
         raise BadInput(
             f"{series} has no label {', '.join(unknown)}",
@@ -107,5 +128,5 @@ def _require(metric: Metric, kind: Kind, function: str) -> None:
         raise BadInput(
             f"{metric.name} is a {metric.kind}, {function} wants a {kind}",
             where="a query",
-            fix="gauge() for gauges, rate() for counters, count_rate() and bucket_rate() for histograms",
+            fix="gauge() for gauges, rate() for counters, count_rate() and its like for histograms",
         )

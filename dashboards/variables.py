@@ -2,46 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from grafana_foundation_sdk.builders.dashboard import DatasourceVariable, QueryVariable
 from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import VariableOption, VariableRefresh, VariableSort
 
-from dashboards.promql import AnyOf, Matcher
+from dashboards.promql import CLUSTER, AnyOf, Matcher
 from tierscope.registry.metrics import REQUEST_TOKENS
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-ENGINE_LABELS = ("namespace", "endpoint", "model", "replica")
+ENDPOINT_LABELS = (CLUSTER, "namespace", "endpoint", "model")
+ENGINE_LABELS = (*ENDPOINT_LABELS, "replica")
 """Each narrows the choices of those after it."""
+
+HERE: Mapping[str, Matcher] = {CLUSTER: AnyOf(f"${CLUSTER}")}
+"""Matchers for what no endpoint owns: caches of a node, pools, sources, collectors."""
+
+OWNER: Mapping[str, Matcher] = {label: AnyOf(f"${label}") for label in (CLUSTER, "namespace", "endpoint")}
+"""Matchers for metrics of an endpoint, whatever it serves."""
+
+ENDPOINT: Mapping[str, Matcher] = {label: AnyOf(f"${label}") for label in ENDPOINT_LABELS}
+"""Matchers for metrics of an endpoint's model."""
 
 ENGINE: Mapping[str, Matcher] = {label: AnyOf(f"${label}") for label in ENGINE_LABELS}
 """Matchers for metrics of engines."""
 
-L0_HOLDER = AnyOf("$namespace/$endpoint/$replica/.*")
+L0_HOLDER: Mapping[str, Matcher] = {**HERE, "holder": AnyOf("$namespace/$endpoint/$replica/.*")}
 """An engine holds its own L0 and is named namespace/endpoint/replica/rank there."""
 
+Variable = DatasourceVariable | QueryVariable
 
-def board_variables() -> tuple[DatasourceVariable | QueryVariable, ...]:
+
+def datasource_variable() -> DatasourceVariable:
+    """The Prometheus that is asked."""
+    return DatasourceVariable("datasource").label("Data source").type("prometheus")
+
+
+def board_variables() -> tuple[Variable, ...]:
     """The data source, then the engine's labels from the outermost inwards."""
-    datasource = DatasourceVariable("datasource").label("Data source").type("prometheus")
-    return (datasource, *(_engine_label(label) for label in ENGINE_LABELS))
-
-
-def _engine_label(label: str) -> QueryVariable:
-    outer = ENGINE_LABELS[: ENGINE_LABELS.index(label)]
-    matchers = ",".join(f'{one}=~"${one}"' for one in outer)
-    series = f"{REQUEST_TOKENS.name}{{{matchers}}}" if matchers else REQUEST_TOKENS.name
     return (
-        QueryVariable(label)
-        .label(label.capitalize())
-        .datasource(DATASOURCE)
-        .query(f"label_values({series}, {label})")
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(VariableSort.ALPHABETICAL_ASC)
-        .multi(True)
-        .include_all(True)
-        .all_value(".*")
-        .current(VariableOption(selected=True, text="All", value="$__all"))
+        datasource_variable(),
+        *label_variables(REQUEST_TOKENS.name, {label: label.capitalize() for label in ENGINE_LABELS}),
     )
+
+
+def label_variables(series: str, labels: Mapping[str, str]) -> Sequence[QueryVariable]:
+    """A choice for each label of a series, under the name given; it starts at everything."""
+    outer: list[str] = []
+    found = []
+    for label, name in labels.items():
+        matchers = ",".join(f'{one}=~"${one}"' for one in outer)
+        chosen = f"{series}{{{matchers}}}" if matchers else series
+        found.append(
+            QueryVariable(label)
+            .label(name)
+            .datasource(DATASOURCE)
+            .query(f"label_values({chosen}, {label})")
+            .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+            .sort(VariableSort.ALPHABETICAL_ASC)
+            .multi(True)
+            .include_all(True)
+            .all_value(".*")
+            .current(VariableOption(selected=True, text="All", value="$__all"))
+        )
+        outer.append(label)
+    return found

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from dashboards.promql import RATE_INTERVAL
+from tierscope.registry.metrics import REQUEST_TOKENS
 from tierscope.registry.types import Metric
 
 
@@ -19,9 +20,22 @@ def series(metric: Metric, values: str, *, part: str = "", **labels: str) -> dic
     return {"series": f"{metric.name}{part}{{{inner}}}", "values": values}
 
 
+def engine(replica: str = "chat-0", endpoint: str = "chat") -> dict[str, str]:
+    """The labels of one engine."""
+    return {"namespace": "ns", "endpoint": endpoint, "model": "m", "replica": replica, "rank": "0"}
+
+
+def tokens(replica: str = "chat-0", endpoint: str = "chat", **by_tier: int) -> list[dict[str, str]]:
+    """Request tokens that grow by so many a minute in each tier."""
+    return [
+        series(REQUEST_TOKENS, f"0+{growth}x20", **engine(replica, endpoint), tier=tier)
+        for tier, growth in by_tier.items()
+    ]
+
+
 def chosen(expression: str, *, window: str = "4m", **variables: str) -> str:
     """A board's expression as Grafana would send it, with everything chosen but what `variables` name."""
-    everything = dict.fromkeys(("namespace", "endpoint", "model", "replica"), ".*")
+    everything = dict.fromkeys(("cluster", "namespace", "endpoint", "model", "replica"), ".*")
     for name, value in (everything | variables).items():
         expression = expression.replace(f"${name}", value)
     return expression.replace(RATE_INTERVAL, window)

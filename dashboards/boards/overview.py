@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards import queries
+from dashboards.boards.empty import NO_EVICTIONS, NO_FILL, NO_REQUESTS, NO_SOURCES
 from dashboards.layout import Section, board
 from dashboards.panels import (
     BLOCKS_PER_SECOND,
@@ -17,6 +17,7 @@ from dashboards.panels import (
     number,
     states,
 )
+from dashboards.queries import latency, sources, tiers, tokens
 from tierscope.domain.tiers import Tier
 from tierscope.registry.metrics import (
     COMPLETENESS,
@@ -29,13 +30,6 @@ from tierscope.registry.metrics import (
     TIME_TO_FIRST_TOKEN,
     USED_BYTES,
 )
-
-NO_REQUESTS = (
-    "No request reached its first token here in this time, or the engines' hook is not read: see Sources"
-)
-NO_EVICTIONS = "Nothing here reports evictions from this tier: see Sources"
-NO_FILL = "No source reports both the use and the size of this tier: see Sources"
-NO_SOURCES = "No exporter is scraped: check Prometheus' targets"
 
 FILL_NOTES = {
     Tier.L0: "A full L0 is normal: blocks stay until their room is needed. Read it with the evictions below.",
@@ -67,7 +61,7 @@ def overview() -> str:
 def cached_now() -> Panel:
     """The one number: how much of the prompts was not computed."""
     question = Question("Prompt tokens served by a cache", REQUEST_TOKENS, NO_REQUESTS)
-    return number(question, Query(queries.cached_ratio(), "cached"), unit=RATIO)
+    return number(question, Query(tokens.cached_ratio(), "cached"), unit=RATIO)
 
 
 def tier_hits_now() -> list[Panel]:
@@ -76,7 +70,7 @@ def tier_hits_now() -> list[Panel]:
     return [
         number(
             Question(f"{tier.upper()} hit ratio", REQUEST_TOKENS, NO_REQUESTS, note),
-            Query(queries.tier_hit_ratio(tier), tier.upper()),
+            Query(tokens.tier_hit_ratio(tier), tier.upper()),
             unit=RATIO,
         )
         for tier in Tier
@@ -85,7 +79,7 @@ def tier_hits_now() -> list[Panel]:
 
 def token_flow() -> Panel:
     """Tokens by origin, adding up to the prompts."""
-    flows = [Query(queries.tokens_by_origin(origin), "{{tier}}") for origin in queries.ORIGINS]
+    flows = [Query(tokens.tokens_by_origin(origin), "{{tier}}") for origin in tokens.ORIGINS]
     question = Question(
         "Token flow by tier", REQUEST_TOKENS, NO_REQUESTS, "The layers add up to all prompt tokens."
     )
@@ -97,7 +91,7 @@ def served_by_tier() -> Panel:
     question = Question(
         "Hit ratio by tier", REQUEST_TOKENS, NO_REQUESTS, "Share of all prompt tokens that the tier served."
     )
-    return lines(question, [Query(queries.served_ratio_by_tier(), "{{tier}}")], unit=RATIO, largest=1)
+    return lines(question, [Query(tokens.served_ratio_by_tier(), "{{tier}}")], unit=RATIO, largest=1)
 
 
 def cached_by_endpoint() -> Panel:
@@ -110,7 +104,7 @@ def cached_by_endpoint() -> Panel:
     )
     return lines(
         question,
-        [Query(queries.cached_ratio_by_endpoint(), "{{namespace}}/{{endpoint}}")],
+        [Query(tokens.cached_ratio_by_endpoint(), "{{namespace}}/{{endpoint}}")],
         unit=RATIO,
         largest=1,
     )
@@ -120,7 +114,7 @@ def ttft(quantile: float) -> Panel:
     """One quantile of TTFT for each tier that served."""
     question = Question(f"TTFT p{quantile * 100:.0f} by who served", TIME_TO_FIRST_TOKEN, NO_REQUESTS)
     queries_by_origin = [
-        Query(queries.ttft_quantile(quantile, origin), "{{served_from}}") for origin in queries.ORIGINS
+        Query(latency.ttft_quantile(quantile, origin), "{{served_from}}") for origin in tokens.ORIGINS
     ]
     return lines(question, queries_by_origin, unit=SECONDS)
 
@@ -133,7 +127,7 @@ def requests_by_tier() -> Panel:
         NO_REQUESTS,
         "What the quantiles stand for; a request counts for the outermost tier that served any of it.",
     )
-    shares = [Query(queries.requests_ratio(origin), "{{served_from}}") for origin in queries.ORIGINS]
+    shares = [Query(latency.requests_ratio(origin), "{{served_from}}") for origin in tokens.ORIGINS]
     return lines(question, shares, unit=RATIO, stacked=True, largest=1)
 
 
@@ -141,8 +135,8 @@ def fill(tier: Tier) -> Panel:
     """Mean and fullest holder of one tier; never a sum of ratios."""
     question = Question(f"{tier.upper()} fill", FILL_ASKS[tier], NO_FILL, FILL_NOTES[tier])
     both = [
-        Query(queries.mean_fill_ratio(tier), "mean"),
-        Query(queries.highest_fill_ratio(tier), "fullest"),
+        Query(tiers.mean_fill_ratio(tier), "mean"),
+        Query(tiers.highest_fill_ratio(tier), "fullest"),
     ]
     return lines(question, both, unit=RATIO, largest=1)
 
@@ -153,19 +147,27 @@ def evictions(tier: Tier) -> Panel:
         "Of the engines chosen." if tier is Tier.L0 else "Of every holder: this tier is shared by endpoints."
     )
     question = Question(f"{tier.upper()} evictions by reason", EVICTED_BLOCKS, NO_EVICTIONS, note)
-    return lines(question, [Query(queries.evictions_by_reason(tier), "{{reason}}")], unit=BLOCKS_PER_SECOND)
+    return lines(question, [Query(tiers.evictions_by_reason(tier), "{{reason}}")], unit=BLOCKS_PER_SECOND)
 
 
 def sources_up() -> Panel:
     """What can be read, source by source."""
-    question = Question("Source up", SOURCE_UP, NO_SOURCES, "Down if any exporter that reads it cannot.")
-    return states(question, Query(queries.source_up(), "{{source}}"))
+    question = Question(
+        "Source up",
+        SOURCE_UP,
+        NO_SOURCES,
+        "Down if one source of a kind cannot be read by one exporter; the board behind the link names it.",
+        "tierscope-pipeline",
+    )
+    return states(question, Query(sources.kinds_up(), "{{kind}}"))
 
 
 def complete() -> Panel:
     """How much of each stream arrived."""
-    question = Question("Completeness", COMPLETENESS, NO_SOURCES, "Of the exporter that received least.")
-    return lines(question, [Query(queries.completeness(), "{{source}}")], unit=RATIO, largest=1)
+    question = Question(
+        "Completeness", COMPLETENESS, NO_SOURCES, "Of the source of a kind that is least complete."
+    )
+    return lines(question, [Query(sources.completeness_by_kind(), "{{kind}}")], unit=RATIO, largest=1)
 
 
 def agreement() -> Panel:
@@ -176,12 +178,10 @@ def agreement() -> Panel:
         "No engine counted a prompt token in this time, or no engine's page is read: see Source up",
         "1 is agreement; rates of both are taken over the same time.",
     )
-    return lines(question, [Query(queries.agreement_ratio(), "agreement")], unit=RATIO)
+    return lines(question, [Query(tokens.agreement_ratio(), "agreement")], unit=RATIO)
 
 
 def lost() -> Panel:
     """What did not arrive or could not be read."""
     question = Question("Lost or unreadable", SOURCE_MESSAGES, "Nothing was lost in this time")
-    return lines(
-        question, [Query(queries.lost_messages(), "{{source}} {{result}}")], unit=MESSAGES_PER_SECOND
-    )
+    return lines(question, [Query(sources.lost_by_kind(), "{{kind}} {{result}}")], unit=MESSAGES_PER_SECOND)

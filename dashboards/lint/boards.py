@@ -43,6 +43,12 @@ class FieldConfig(msgspec.Struct):
     defaults: Defaults = msgspec.field(default_factory=Defaults)
 
 
+class Link(msgspec.Struct):
+    """A way to another board."""
+
+    url: str = ""
+
+
 class Panel(msgspec.Struct):
     """A panel or a row of a board."""
 
@@ -52,6 +58,9 @@ class Panel(msgspec.Struct):
     description: str = ""
     targets: list[Target] = []
     field_config: FieldConfig = msgspec.field(name="fieldConfig", default_factory=FieldConfig)
+    links: list[Link] = []
+    panels: list[Panel] = []
+    """Those of a row that is closed."""
 
 
 class Board(msgspec.Struct):
@@ -60,6 +69,11 @@ class Board(msgspec.Struct):
     uid: str | None = None
     title: str = ""
     panels: list[Panel] = []
+
+    @property
+    def every_panel(self) -> list[Panel]:
+        """Rows and panels in reading order, those of closed rows after their row."""
+        return [one for panel in self.panels for one in (panel, *panel.panels)]
 
 
 def read_board(text: str) -> Board:
@@ -72,7 +86,7 @@ def titles() -> frozenset[str]:
     """What stands above our boards, their rows and their panels."""
     boards = [read_board(render()) for render in BOARDS.values()]
     return frozenset(
-        title for board in boards for title in (board.title, *(one.title for one in board.panels))
+        title for board in boards for title in (board.title, *(one.title for one in board.every_panel))
     )
 
 
@@ -86,11 +100,11 @@ def board_problems(uid: str, text: str, recordings: Sequence[Recording]) -> Iter
     board = read_board(text)
     if board.uid != uid:
         yield f"{uid}: its uid is {board.uid!r}; links and alerts need the fixed one"
-    for number, times in Counter(panel.id for panel in board.panels).items():
+    for number, times in Counter(panel.id for panel in board.every_panel).items():
         if times > 1 or number <= 0:
             yield f"{uid}: {times} panels have the id {number}"
     check = ExpressionCheck(recordings, timedelta(seconds=WINDOW_SECONDS))
-    for panel in board.panels:
+    for panel in board.every_panel:
         for problem in _panel_problems(panel, check):
             yield f"{uid}, panel {panel.title!r}: {problem}"
 

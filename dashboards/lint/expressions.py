@@ -21,20 +21,24 @@ from promql_parser import (
     MatrixSelector,
     NumberLiteral,
     ParenExpr,
+    StringLiteral,
     UnaryExpr,
     VectorSelector,
 )
 
+from dashboards.promql import CLUSTER
 from dashboards.rules.types import Recording
 from tierscope.registry.metrics import METRICS
 from tierscope.registry.types import Kind
 
-TARGET_LABELS = frozenset({"instance", "job"})
-"""What a scrape adds to every series."""
+TARGET_LABELS = frozenset({"instance", "job", CLUSTER})
+"""What a scrape, or a Prometheus of several clusters, adds to every series."""
 
 OVER_COUNTERS = frozenset({"rate", "irate", "increase", "resets"})
 PRESENCE = frozenset({"count", "group"})
 """Aggregations that ask whether a series is there, not for its value."""
+CHOOSING = frozenset({"topk", "bottomk"})
+"""Aggregations that leave out series and change none."""
 ONE_SIDED = frozenset({"and", "unless"})
 
 
@@ -48,7 +52,7 @@ def series_labels(recordings: Sequence[Recording]) -> dict[str, frozenset[str]]:
             known[f"{metric.name}_count"] = known[f"{metric.name}_sum"] = labels
         else:
             known[metric.name] = labels
-    return known | {rule.record: frozenset(rule.labels) for rule in recordings}
+    return known | {rule.record: frozenset((CLUSTER, *rule.labels)) for rule in recordings}
 
 
 def counters() -> frozenset[str]:
@@ -99,9 +103,7 @@ class ExpressionCheck:
             case AggregateExpr():
                 labels = self._aggregate(node)
             case Call():
-                labels = labels.union(*(self._labels(one, over=node.func.name) for one in node.args))
-                if node.func.name == "histogram_quantile":
-                    labels -= {"le"}
+                labels = self._call(node)
             case BinaryExpr():
                 one_sided = str(node.op) in ONE_SIDED
                 inner = over if one_sided and over in PRESENCE else None
@@ -109,6 +111,15 @@ class ExpressionCheck:
                 labels = labels if one_sided else labels | right
             case ParenExpr() | UnaryExpr():
                 labels = self._labels(node.expr, over=over)
+        return labels
+
+    def _call(self, node: Call) -> frozenset[str]:
+        labels: frozenset[str] = frozenset()
+        labels = labels.union(*(self._labels(one, over=node.func.name) for one in node.args))
+        if node.func.name == "histogram_quantile":
+            labels -= {"le"}
+        if node.func.name == "label_replace" and isinstance(written := node.args[1], StringLiteral):
+            labels |= {written.val}
         return labels
 
     def _selector(self, node: VectorSelector, over: str | None) -> frozenset[str]:
@@ -132,12 +143,14 @@ class ExpressionCheck:
         if operation == "sum" and is_ratio(node.expr):
             self._problems.append("it adds up ratios; take an average, an extreme, or a ratio of sums")
         if node.modifier is None:
-            return frozenset()
+            return labels if operation in CHOOSING else frozenset()
         named = frozenset(node.modifier.labels)
         if labels and not named <= labels:
             self._problems.append(
                 f"no label {_listed(named - labels)} is left to group by; {_listed(labels)} are"
             )
+        if operation in CHOOSING:
+            return labels
         return labels - named if node.modifier.type == AggModifierType.Without else named
 
 

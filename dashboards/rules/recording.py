@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dashboards.promql import NOTHING_CHOSEN, AnyOf, Matcher, gauge, rate, selector, sum_by
+from dashboards.promql import CLUSTER, NOTHING_CHOSEN, AnyOf, Matcher, gauge, rate, selector, sum_by
 from dashboards.rules.objective import TtftObjective
 from dashboards.rules.types import Recording, RuleGroup
 from tierscope.domain.tiers import Tier
@@ -33,7 +33,7 @@ def _recorded_as(metric: Metric, labels: tuple[str, ...], operation: str, part: 
 
 
 def _token_rate(*labels: str, means: str) -> Recording:
-    expr = sum_by(rate(REQUEST_TOKENS, window=WINDOW), *labels)
+    expr = sum_by(rate(REQUEST_TOKENS, window=WINDOW), CLUSTER, *labels)
     return Recording(_recorded_as(REQUEST_TOKENS, labels, f"rate{WINDOW}"), expr, labels, means)
 
 
@@ -47,20 +47,21 @@ def _counted(part: str, *labels: str, **matchers: Matcher) -> str:
     """Observations of TTFT a second: those of a part of the histogram, summed over replicas."""
     known = (*TIME_TO_FIRST_TOKEN.labels, "le")
     series = selector(f"{TIME_TO_FIRST_TOKEN.name}{part}", known, matchers)
-    return sum_by(f"rate({series}[{WINDOW}])", *labels)
+    return sum_by(f"rate({series}[{WINDOW}])", CLUSTER, *labels)
 
 
 def _pool_gauge(metric: Metric, means: str) -> Recording:
     labels = ("tier", "holder")
-    expr = f"max by ({', '.join(labels)}) ({gauge(metric, tier=Tier.L2)})"
+    expr = f"max by ({', '.join((CLUSTER, *labels))}) ({gauge(metric, tier=Tier.L2)})"
     return Recording(_recorded_as(metric, labels, "max"), expr, labels, means)
 
 
 def _new_engines() -> Recording:
     """Engines that were not there `ROLLOUT_WINDOW` ago: a rollout, a scale-up, a pod that moved."""
-    now = f"group by ({', '.join(ENGINE)}) ({REQUEST_TOKENS.name})"
-    before = f"group by ({', '.join(ENGINE)}) ({REQUEST_TOKENS.name} offset {ROLLOUT_WINDOW})"
-    expr = f"count by ({', '.join(ENDPOINT)}) ({now} unless {before})"
+    engine = ", ".join((CLUSTER, *ENGINE))
+    now = f"group by ({engine}) ({REQUEST_TOKENS.name})"
+    before = f"group by ({engine}) ({REQUEST_TOKENS.name} offset {ROLLOUT_WINDOW})"
+    expr = f"count by ({', '.join((CLUSTER, *ENDPOINT))}) ({now} unless {before})"
     return Recording(
         f"{'_'.join(ENDPOINT)}:tierscope_new_engines:count",
         expr,

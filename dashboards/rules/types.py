@@ -21,6 +21,7 @@ class Severity(StrEnum):
 class Recording:
     """A query computed once and kept: `record` is the series' name, `labels` those it keeps.
 
+    Beside them it keeps `cluster`, which only a Prometheus of several clusters has.
     `means` says in a sentence what its values are, with their unit.
     """
 

@@ -93,7 +93,7 @@ def board_expressions() -> list[object]:
     return [
         pytest.param(panel.title, without_variables(target.expr), id=f"{panel.title} {number}")
         for render in BOARDS.values()
-        for panel in read_board(render()).panels
+        for panel in read_board(render()).every_panel
         for number, target in enumerate(panel.targets, start=1)
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +33,7 @@ class RuleChoices:
 
 
 def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> tuple[Generated, ...]:
-    """Every board and rule file; `folder`, ending in a slash, goes before their names."""
+    """Every board in both forms, every rule file; `folder`, ending in a slash, goes before their names."""
     from dashboards.boards import BOARDS
     from dashboards.rules.grafana import grafana_rules
     from dashboards.rules.objective import TtftObjective
@@ -41,7 +42,8 @@ def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> t
     groups = rule_groups(TtftObjective(choices.ttft_seconds, choices.ttft_share))
     url = choices.runbooks_url
     files = (
-        *(Generated(f"{folder}{uid}.json", render) for uid, render in BOARDS.items()),
+        *(Generated(f"{folder}classic/{uid}.json", render) for uid, render in BOARDS.items()),
+        *(Generated(f"{folder}v2/{uid}.json", _second_form(render)) for uid, render in BOARDS.items()),
         Generated(
             f"{folder}tierscope-grafana-rules.yaml",
             lambda: grafana_rules(groups, runbooks_url=url, datasource_uid=choices.datasource_uid),
@@ -52,6 +54,12 @@ def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> t
         Generated(f"{folder}tierscope-rules.yaml", lambda: rule_file(groups, runbooks_url=url)),
     )
     return tuple(sorted(files, key=lambda file: file.path))
+
+
+def _second_form(render: Callable[[], str]) -> Callable[[], str]:
+    from dashboards.v2 import v2_form
+
+    return lambda: v2_form(render())
 
 
 @app.command()
@@ -71,7 +79,10 @@ def build(
         bool, typer.Option("--check", help="Write nothing; fail where a file is stale.")
     ] = False,
 ) -> None:
-    """Write every board (import it into Grafana) and rule file.
+    """Write every board and rule file.
+
+    Import the boards in classic/ into any Grafana from 10.4 on, or those in v2/, the same ones, as
+    resources into Grafana 12 and later; provision one of the two folders, not both.
 
     Name tierscope-rules.yaml in Prometheus' rule_files, or apply the PrometheusRule. Whoever wants Grafana to
     evaluate the alerts puts tierscope-grafana-rules.yaml into its provisioning/alerting, and lets Prometheus

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dashboards.promql import AnyOf, gauge, rate, sum_by, where_any
+from dashboards.promql import CLUSTER, AnyOf, gauge, rate, sum_by, where_any
 from dashboards.rules.recording import WINDOW
 from dashboards.rules.types import Alert, Severity
 from tierscope.registry.metrics import COMMIT_WAIT_SECONDS, SOURCE_MESSAGES, SOURCE_UP, STORE_REFUSALS
 
 LOST_RATIO = 0.01
 LONGEST_WAIT_SECONDS = 60
-OF_A_SOURCE = ("source", "instance")
+OF_A_SOURCE = (CLUSTER, "source", "instance")
 
 SOURCE_DOWN = Alert(
     name="TierscopeSourceDown",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.promql import AnyOf, NoneOf, gauge, rate, sum_by, where_any
+from dashboards.promql import CLUSTER, AnyOf, NoneOf, gauge, rate, sum_by, where_any
 from dashboards.rules.recording import (
     ENDPOINT,
     NEW_ENGINES,
@@ -31,7 +31,7 @@ AHEAD_SECONDS = 4 * 3600
 REFUSED_RATIO = 0.05
 SHORTEST_STAY_SECONDS = 300
 
-OF_A_HOLDER = ("tier", "holder", "instance")
+OF_A_HOLDER = (CLUSTER, "tier", "holder", "instance")
 CACHES = AnyOf("l0|l1|l2")
 
 
@@ -45,7 +45,7 @@ def _share(window: str, offset: str = "") -> str:
 def _hits_lost() -> str:
     before = _share("6h", offset="30m")
     lost = f"{_share('30m')} < {KEPT_RATIO} * ({before} > {LEAST_SHARE})"
-    return f"{lost} unless on ({', '.join(ENDPOINT)}) {recorded(NEW_ENGINES)} > 0"
+    return f"{lost} unless on ({', '.join((CLUSTER, *ENDPOINT))}) {recorded(NEW_ENGINES)} > 0"
 
 
 TIER_HITS_LOST = Alert(

@@ -37,12 +37,12 @@ def test_every_query_goes_to_the_data_source_the_reader_chose(uid):
 
 
 @each_board
-def test_a_reader_may_choose_source_namespace_endpoint_model_and_replica(uid):
+def test_a_reader_may_choose_from_the_cluster_down_to_the_replica(uid):
     """Each choice narrows the ones after it, and starts at everything."""
     variables = json.loads(BOARDS[uid]())["templating"]["list"]
 
     assert [variable["name"] for variable in variables] == [
-        "datasource", "namespace", "endpoint", "model", "replica",
+        "datasource", "cluster", "namespace", "endpoint", "model", "replica",
     ]  # fmt: skip
     for position, variable in enumerate(variables[1:], start=1):
         chosen_before = [other["name"] for other in variables[1:position]]

@@ -39,7 +39,10 @@ def test_every_runbook_belongs_to_an_alert():
         (replace(SOURCE_DOWN, expr=f"{SOURCE_UP.name}_x == 0"), "nothing publishes"),
         (replace(SOURCE_DOWN, summary="{{ $labels.pod }} is down."), "its words name pod"),
         (replace(SOURCE_DOWN, description="It is down"), "not a sentence"),
-        (replace(TOKEN_RATE, expr=f"sum(rate({REQUEST_TOKENS.name}[5m]))"), "says it keeps namespace"),
+        (
+            replace(TOKEN_RATE, expr=f"sum(rate({REQUEST_TOKENS.name}[5m]))"),
+            "says it keeps cluster, namespace",
+        ),
         (replace(TOKEN_RATE, expr=f"sum({REQUEST_TOKENS.name})"), "counter read without a rate"),
         (replace(TOKEN_RATE, means="tokens"), "not a sentence: tokens"),
         (replace(TOKEN_RATE, record="tokens:rate5m"), "does not begin with the labels it keeps"),

@@ -19,8 +19,11 @@ def test_build_writes_every_board_and_rule_file(tmp_path):
     result = runner.invoke(app, ["dashboards", "build", "--output", str(tmp_path / "new")])
 
     assert result.exit_code == 0, result.output
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {
-        *(f"{uid}.json" for uid in BOARDS),
+    found = {
+        str(path.relative_to(tmp_path / "new")) for path in (tmp_path / "new").rglob("*") if path.is_file()
+    }
+    assert found == {
+        *(f"{form}/{uid}.json" for form in ("classic", "v2") for uid in BOARDS),
         "tierscope-rules.yaml",
         "tierscope-prometheusrule.yaml",
         "tierscope-grafana-rules.yaml",

@@ -1,0 +1,29 @@
+"""Why a panel may have no data: said where the data would be, by what one can do about it."""
+
+from __future__ import annotations
+
+from tierscope.domain.tiers import Tier
+
+NO_REQUESTS = (
+    "No request reached its first token here in this time, or the engines' hook is not read: see Sources"
+)
+NO_EVICTIONS = "Nothing here reports evictions from this tier: see Sources"
+NO_FILL = "No source reports both the use and the size of this tier: see Sources"
+NO_SOURCES = "No exporter is scraped: check Prometheus' targets"
+NO_LOADS = "No request waited for a load from this tier in this time, or the engines' hook is not read"
+NO_RECORDINGS = "No request in the last 5 minutes, or Prometheus does not load tierscope-rules.yaml"
+NO_EVENTS = (
+    "No source tells this tier's blocks one by one: KV events for L0, the probe in the cache server below"
+)
+NO_CACHE_SERVER = "No cache server with the probe is read, or it moved nothing in this time"
+NO_POOL = "No Curvine pool is read: see Sources"
+NO_SCAN = "No mount of a pool is scanned: see Sources"
+NO_COLLECTOR = "No collector is scraped, or it has not begun this yet: check Prometheus' targets"
+NO_ADVICE = "No advice was computed here yet: it needs a collector and a known deployment"
+
+SOURCES_SAY = {
+    Tier.L0: "L0 is told by the engine's page, its KV events and its hook.",
+    Tier.L1: "L1 is told by the cache server's page and probe, and by the engine's hook.",
+    Tier.L2: "L2 is told by the pool's master, workers and mount, and by the cache server's probe.",
+}
+"""What the figures of a tier rest on."""
