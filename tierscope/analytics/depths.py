@@ -67,12 +67,12 @@ def _nobodys(paths: Paths) -> Owners:
 @njit(cache=True)
 def _owner(owners: Owners, block: int) -> int:
     """The request that touched a block last, -1 before anyone has; halves the way of whoever asks next."""
-    found = owners.label[block]
+    found = int(owners.label[block])
     if found < 0:
         return -1
     while owners.heir[found] != found:
         owners.heir[found] = owners.heir[owners.heir[found]]
-        found = owners.heir[found]
+        found = int(owners.heir[found])
     return found
 
 
