@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check lint types imports fresh test fast explore kube-apiserver engines long long-sample generate lock system clean
+.PHONY: help dev demo check lint types imports fresh test fast explore kube-apiserver helm engines long long-sample generate lock system clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -84,6 +84,9 @@ system: ## Install the system packages that some tests want (Debian or Ubuntu, a
 
 kube-apiserver: ## Build the kube-apiserver that some tests want, once (Debian, as root; four minutes)
 	@.ci/build-kube-apiserver
+
+helm: ## Fetch the helm and kubectl that the tests of deploy/ want, once (x86-64)
+	@.ci/fetch-helm
 
 clean: ## Remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,12 +15,13 @@ from collectors.adviser import Adviser, Recommend
 from collectors.buffer import Buffer
 from collectors.complaints import Complaints
 from collectors.deployments import Deployments
+from collectors.feed_finder import FeedFinder
 from collectors.feeds import FeedReceiver
 from collectors.keeper import Keeper
 from collectors.regressions import RegressionWatcher
 from collectors.writer import StoreWriter
 from tierscope.domain.errors import BadSettings, TierscopeError
-from tierscope.domain.settings import CollectorSettings
+from tierscope.domain.settings import CollectorSettings, FeedSource
 from tierscope.feed.stream_subscriber import Context
 from tierscope.registry.types import Sample
 from tierscope.storage.duckdb_reader import DuckDbReader
@@ -128,7 +130,9 @@ class Collector:
         self._started.callback(_end, [writer])
         context: Context = zmq.Context()
         self._started.callback(context.term)
-        receivers = self._receivers(store, buffer, complaints, context)
+        receive = partial(self._receiver, store, buffer, complaints, context)
+        receivers = self._receivers(receive)
+        finders = self._finders(receive, complaints)
         adviser = Adviser(
             store,
             self._recommend,
@@ -148,9 +152,9 @@ class Collector:
             clock=self._clock,
         )
         watchers = () if deployments.watcher is None else (deployments.watcher,)
-        self._started.callback(_end, [*receivers, *watchers, adviser, regressions, keeper])
+        self._started.callback(_end, [*receivers, *finders, *watchers, adviser, regressions, keeper])
         self._started.callback(buffer.hurry)
-        self._workers = (*receivers, *watchers, writer, adviser, regressions, keeper)
+        self._workers = (*receivers, *finders, *watchers, writer, adviser, regressions, keeper)
         self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
         self._started.callback(self._metrics.close)
         for worker in self._workers:
@@ -169,23 +173,39 @@ class Collector:
         )
         self._started.callback(self._pusher.close)
 
-    def _receivers(
-        self, store: Store, buffer: Buffer, complaints: Complaints, context: Context
-    ) -> list[FeedReceiver]:
+    def _receiver(
+        self, store: Store, buffer: Buffer, complaints: Complaints, context: Context, source: FeedSource
+    ) -> FeedReceiver:
+        """One feed's receiver, which goes on after what is stored."""
+        return FeedReceiver(
+            source,
+            store.position(source.name),
+            buffer,
+            complaints,
+            context=context,
+            monotonic=self._monotonic,
+        )
+
+    def _finders(
+        self, receive: Callable[[FeedSource], FeedReceiver], complaints: Complaints
+    ) -> list[FeedFinder]:
+        """Who finds exporters in Kubernetes, where the settings say so."""
+        kubernetes = self._settings.kubernetes
+        if kubernetes is None or kubernetes.exporters is None:
+            return []
+        # The Kubernetes client takes seconds to import; only who asks it waits for it.
+        from collectors.kube.client import connect  # noqa: PLC0415
+
+        api = connect(kubernetes.kubeconfig, kubernetes.context)
+        taken = {feed.name for feed in self._settings.feeds}
+        return [FeedFinder(api.list_all, kubernetes.exporters, receive, complaints, taken=taken)]
+
+    def _receivers(self, receive: Callable[[FeedSource], FeedReceiver]) -> list[FeedReceiver]:
         receivers: list[FeedReceiver] = []
         problems: list[TierscopeError] = []
         for source in self._settings.feeds:
             try:
-                receivers.append(
-                    FeedReceiver(
-                        source,
-                        store.position(source.name),
-                        buffer,
-                        complaints,
-                        context=context,
-                        monotonic=self._monotonic,
-                    )
-                )
+                receivers.append(receive(source))
             except TierscopeError as error:
                 problems.append(error)
         if problems:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import httpx
 
@@ -20,16 +21,24 @@ class Fetcher:
     not used: sources are on this node or in this cluster.
     """
 
-    def __init__(self, timeout_seconds: float, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        timeout_seconds: float,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
         self._timeout_seconds = timeout_seconds
         self._monotonic = monotonic
-        self._client = httpx.Client(timeout=timeout_seconds, trust_env=False, follow_redirects=False)
+        self._client = httpx.Client(
+            timeout=timeout_seconds, trust_env=False, follow_redirects=False, verify=verify
+        )
 
-    def get(self, url: str) -> bytes:
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
         """Return the body of the answer; raises `SourceUnreadable` for anything but a whole 200."""
         deadline = self._monotonic() + self._timeout_seconds
         try:
-            with self._client.stream("GET", url) as answer:
+            with self._client.stream("GET", url, headers=headers) as answer:
                 if answer.status_code != httpx.codes.OK:
                     raise _unreadable(f"it answered {answer.status_code}", url)
                 return self._body(answer, url, deadline)

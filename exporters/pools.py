@@ -42,3 +42,9 @@ class Pools:
     def facts(self, pool: str) -> PoolFacts:
         """Return the facts of a pool, empty ones for one that is new."""
         return self._facts.setdefault(pool, PoolFacts())
+
+    def forget_cache(self, cache: str) -> None:
+        """A cache is gone: what it said of any L2 is not known any more."""
+        self.managed_tier.used_by_server.pop(cache, None)
+        for facts in list(self._facts.values()):
+            facts.cache_bytes.pop(cache, None)

@@ -6,28 +6,23 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import zmq
 
 from exporters.engines import Engines
-from exporters.health import Health, Voice
 from exporters.ledger import Ledger
-from exporters.lmcache.controller import Controller
-from exporters.lmcache.controller_listener import ControllerListener
-from exporters.lmcache.coordinator import CoordinatorStream
-from exporters.lmcache.coordinator_listener import CoordinatorListener
-from exporters.mount.page_source import MountSource
 from exporters.oddities import Oddities
-from exporters.pages import Desk, PagePoller, PageSource, ShowingSource
+from exporters.pages import Desk
+from exporters.pods.fetch import PodLister, node_of
+from exporters.pods.finder import PodFinder
 from exporters.pools import Pools
 from exporters.private import keyed_hash, load_key
-from exporters.streams import Stream, StreamReader
-from exporters.wiring import StreamOpener, mount_sources, page_sources
-from tierscope.domain.identity import SourceId, SourceKind
+from exporters.sources import Shared, Sources, Worker, stop_all
+from exporters.streams import StreamReader
+from exporters.wiring import StreamOpener
 from tierscope.domain.settings import ExporterSettings
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.feed.stream_subscriber import Context
@@ -39,25 +34,6 @@ from tierscope.telemetry.spans import SpanSink
 log = logging.getLogger(__name__)
 
 SERVICE_NAME = "tierscope-exporter"
-
-STREAM_FRESH_SECONDS = 5.0
-"""How long a look at a connected stream speaks for it; there are several a second."""
-
-HEARTBEAT_FRESH_SECONDS = 30.0
-"""How long a heartbeat speaks for an LMCache server; there are several in that time."""
-
-
-class Worker(Protocol):
-    """A thread of the exporter."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> None:
-        """Ask it to end."""
-
-    def join(self) -> None:
-        """Wait until it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +55,8 @@ class _Parts:
     ledger: Ledger
     engines: Engines
     metrics: MetricsServer
+    sources: Sources
+    finder: PodFinder | None
 
 
 class Exporter:
@@ -96,14 +74,11 @@ class Exporter:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings = settings
+        self._settings = named_after_node(settings)
         self._clock = clock
         self._monotonic = monotonic
         self._hash_secret = keyed_hash(load_key(settings.hash_key_file, random_bytes=secrets.token_bytes))
         self._oddities = Oddities(log.warning, monotonic=monotonic)
-        self._healths: list[Health] = []
-        self._mounts: list[MountSource] = []
-        self._showing: list[ShowingSource] = []
         self._parts: _Parts | None = None
         self._open = ExitStack()
 
@@ -141,10 +116,9 @@ class Exporter:
             return
         yield from parts.ledger.samples()
         yield from parts.engines.samples()
-        for page in self._showing:
-            yield from page.samples()
-        for health in self._healths:
-            yield from health.samples()
+        yield from parts.sources.samples()
+        if parts.finder is not None:
+            yield from parts.finder.samples()
         yield from self._oddities.samples()
         yield from parts.spans.samples()
         yield from parts.pusher.samples()
@@ -166,21 +140,37 @@ class Exporter:
         opening.callback(metrics.close)
         desk = Desk(ledger, self._oddities, self._clock, self._monotonic)
         engines = Engines()
-        pools = Pools()
-        pages = list(page_sources(settings, engines, pools, began_unix_seconds=self._clock()))
-        mounts = self._open_mounts(opening, pools)
-        self._showing = [page for page in (*pages, *mounts) if isinstance(page, ShowingSource)]
-        pollers = [self._poller(page, desk) for page in (*pages, *mounts)]
-        streams = self._streams(opening, engines)
-        opening.callback(self._tell_coverage, desk)
-        reader = StreamReader(streams, desk, on_record=spans.emit)
-        coverage = _Ticker(lambda: self._tell_coverage(desk), settings.poll_seconds)
-        self._parts = _Parts(feed, spans, pusher, ledger, engines, metrics)
-        self._listen_as_coordinator(opening, desk)
-        workers: list[Worker] = [*pollers, reader, *self._controllers(opening, desk), coverage]
-        opening.callback(_stop, workers)
+        context: Context = zmq.Context()
+        opening.callback(context.term)
+        reader = StreamReader((), desk, on_record=spans.emit)
+        opener = StreamOpener(engines, self._hash_secret, context)
+        shared = Shared(desk, engines, Pools(), self._hash_secret, reader, opener)
+        sources = Sources(settings, shared)
+        finder = self._finder(shared)
+        self._parts = _Parts(feed, spans, pusher, ledger, engines, metrics, sources, finder)
+        opening.callback(sources.close)
+        sources.start()
+        coverage = _Ticker(self._tell_coverage, settings.poll_seconds)
+        workers: list[Worker] = [reader, coverage, *([] if finder is None else [finder])]
+        opening.callback(stop_all, workers)
         for worker in workers:
             worker.start()
+
+    def _finder(self, shared: Shared) -> PodFinder | None:
+        """Who finds this node's pods, where the settings say so."""
+        settings = self._settings
+        if settings.pods is None:
+            return None
+        lister = PodLister(settings.pods, settings.timeout_seconds)
+        return PodFinder(lister, settings, settings.pods, shared)
+
+    def _tell_coverage(self) -> None:
+        """Publish how much of each source came since this was last told."""
+        parts = self._parts
+        assert parts is not None, "the ticker starts last"
+        parts.sources.tell_coverage()
+        if parts.finder is not None:
+            parts.finder.tell_coverage()
 
     def _otlp(self, opening: ExitStack) -> tuple[SpanSink, MetricPusher]:
         """Open what leaves over OTLP; the last push is closed last, and so tells how the spans fared."""
@@ -204,98 +194,12 @@ class Exporter:
         opening.callback(spans.close)
         return spans, pusher
 
-    def _poller(self, page: PageSource, desk: Desk) -> PagePoller:
-        settings = self._settings
-        # A reading may take several answers, each as long as it is allowed to.
-        fresh_seconds = 2 * settings.poll_seconds + 4 * settings.timeout_seconds
-        return PagePoller(
-            page,
-            self._health(page.source, fresh_seconds),
-            desk,
-            poll_seconds=settings.poll_seconds,
-            timeout_seconds=settings.timeout_seconds,
-        )
 
-    def _open_mounts(self, opening: ExitStack, pools: Pools) -> list[MountSource]:
-        self._mounts = list(
-            mount_sources(
-                self._settings,
-                pools,
-                self._hash_secret,
-                clock=self._clock,
-                monotonic=self._monotonic,
-            )
-        )
-        for mount in self._mounts:
-            opening.callback(mount.stop)
-        return self._mounts
-
-    def _streams(self, opening: ExitStack, engines: Engines) -> list[Stream]:
-        context: Context = zmq.Context()
-        opening.callback(context.term)
-        opener = StreamOpener(
-            engines,
-            self._hash_secret,
-            lambda source: self._health(source, STREAM_FRESH_SECONDS),
-            context,
-        )
-        streams: list[Stream] = []
-        for stream in opener.open_all(self._settings):
-            opening.callback(stream.subscriber.close)
-            streams.append(stream)
-        return streams
-
-    def _listen_as_coordinator(self, opening: ExitStack, desk: Desk) -> None:
-        scanned = {mount.pool for mount in self._settings.mounts}
-        for server in self._settings.lmcache:
-            if server.coordinator_port is not None:
-                stream = CoordinatorStream(
-                    server.name,
-                    server.pool or server.name,
-                    pool_is_scanned=server.pool_is_scanned or server.pool in scanned,
-                )
-                health = self._health(
-                    SourceId(SourceKind.LMCACHE_COORDINATOR, server.name), HEARTBEAT_FRESH_SECONDS
-                )
-                listener = CoordinatorListener(
-                    stream, health, desk, self._settings.listen_host, server.coordinator_port
-                )
-                opening.callback(listener.close)
-
-    def _controllers(self, opening: ExitStack, desk: Desk) -> list[ControllerListener]:
-        context: Context = zmq.Context()
-        opening.callback(context.term)
-        listeners: list[ControllerListener] = []
-        for inside in self._settings.lmcache_in_process:
-            if inside.controller_endpoint is not None:
-                source = SourceId(SourceKind.LMCACHE_CONTROLLER, inside.name)
-                listener = ControllerListener(
-                    Controller(inside.name, where=str(source), chunk_tokens=inside.chunk_tokens or 0),
-                    self._health(source, STREAM_FRESH_SECONDS),
-                    desk,
-                    pull_endpoint=inside.controller_endpoint,
-                    reply_endpoint=inside.controller_reply_endpoint,
-                    context=context,
-                )
-                opening.callback(listener.close)
-                listeners.append(listener)
-        return listeners
-
-    def _health(self, source: SourceId, fresh_seconds: float) -> Health:
-        health = Health(
-            source,
-            fresh_seconds=fresh_seconds,
-            since_unix_seconds=self._clock(),
-            monotonic=self._monotonic,
-            voice=Voice(warn=log.warning, inform=log.info),
-        )
-        self._healths.append(health)
-        return health
-
-    def _tell_coverage(self, desk: Desk) -> None:
-        """Publish how much of each source came since this was last told."""
-        for health in self._healths:
-            desk.post(health.source, health.coverage(self._clock()), ())
+def named_after_node(settings: ExporterSettings) -> ExporterSettings:
+    """The settings with the node's name, where pods are found and no name was given; raises `BadSettings`."""
+    if settings.pods is None or settings.name != ExporterSettings().name:
+        return settings
+    return replace(settings, name=node_of(settings.pods))
 
 
 class _Ticker:
@@ -319,11 +223,3 @@ class _Ticker:
     def _run(self) -> None:
         while not self._stopping.wait(self._pause_seconds):
             self._action()
-
-
-def _stop(workers: Sequence[Worker]) -> None:
-    """End all threads together: a poll in flight is waited for, but not one after the other."""
-    for worker in workers:
-        worker.stop()
-    for worker in workers:
-        worker.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -136,7 +137,7 @@ class Stream:
 
 
 class StreamReader:
-    """Reads all streams on one thread until it is stopped.
+    """Reads all streams on one thread until it is stopped: what they know of one another needs no locks.
 
     `on_record` is called with every request record after it was handed on; it must not wait.
     """
@@ -144,7 +145,8 @@ class StreamReader:
     def __init__(
         self, streams: Sequence[Stream], desk: Desk, *, on_record: Callable[[RequestRecord], None]
     ) -> None:
-        self._streams = streams
+        self._streams = list(streams)
+        self._changes: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
         self._desk = desk
         self._on_record = on_record
         self._stopping = threading.Event()
@@ -162,8 +164,38 @@ class StreamReader:
         """Wait until the thread has ended; the sockets are then their opener's to close."""
         self._thread.join()
 
+    def add(self, streams: Sequence[Stream]) -> None:
+        """Read these too, from now on."""
+        self._change(lambda: self._streams.extend(streams))
+
+    def remove(self, streams: Sequence[Stream]) -> None:
+        """Take these out; when this returns nobody reads them, and their opener may close them."""
+
+        def take_out() -> None:
+            self._streams = [one for one in self._streams if not any(one is gone for gone in streams)]
+
+        self._change(take_out)
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """Do something between two rounds of the thread, and wait for it; at once while it does not run."""
+        done = threading.Event()
+        if self._thread.is_alive():
+            self._changes.put((change, done))
+            while self._thread.is_alive():
+                if done.wait(WAIT_SECONDS):
+                    return
+        if not done.is_set():
+            change()
+
+    def _take_changes(self) -> None:
+        while not self._changes.empty():
+            change, done = self._changes.get()
+            change()
+            done.set()
+
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._take_changes()
             wait([stream.subscriber for stream in self._streams], WAIT_SECONDS)
             for stream in self._streams:
                 self._drain(stream)

@@ -45,10 +45,17 @@ def engine_id(engine: EngineSettings) -> EngineId:
     return EngineId(engine.namespace, engine.endpoint, engine.replica, engine.rank)
 
 
+def link(settings: ExporterSettings, engines: Engines) -> None:
+    """Say of every engine which cache it loads from; saying it again changes nothing."""
+    for engine in settings.engines:
+        engines.loads_from(engine_id(engine), engine.lmcache)
+
+
 def page_sources(
     settings: ExporterSettings, engines: Engines, pools: Pools, *, began_unix_seconds: float
 ) -> Iterator[PageSource]:
     """Yield what is polled: each engine page once, however many engines share it, L1s, pools."""
+    link(settings, engines)
     scanned = {mount.pool for mount in settings.mounts}
     behind: dict[str, list[EngineId]] = {}
     for engine in settings.engines:
@@ -70,12 +77,11 @@ def page_sources(
                     pool_is_scanned=inside.pool_is_scanned or inside.pool in scanned,
                 )
     for server in settings.lmcache:
-        loading = [engine_id(engine) for engine in settings.engines if engine.lmcache == server.name]
         yield LmcacheSource(
             name=server.name,
             url=server.url,
             pool=server.pool or server.name,
-            engines=[engines.facts(engine) for engine in loading],
+            engines=engines.behind(server.name),
             pool_is_scanned=server.pool_is_scanned or server.pool in scanned,
             records_are_read=server.records_endpoint is not None,
             coordinator_is_read=server.coordinator_port is not None,
@@ -115,27 +121,32 @@ def mount_sources(
         yield MountSource(mount, pools.facts(mount.pool), hash_secret, clock=clock, monotonic=monotonic)
 
 
+_Described = tuple[SourceId, StreamMeaning, str, str | None]
+"""A stream before it is opened: its source, what it means, its address, and where it replays."""
+
+
 class StreamOpener:
-    """Opens the streams of engines and cache servers: connects, but reads nothing yet.
+    """Opens the streams of engines and cache servers: connects, but reads nothing yet."""
 
-    `health_of` makes the health of a source. Raises `BadSettings` for an address that is none.
-    """
-
-    def __init__(
-        self,
-        engines: Engines,
-        hash_secret: KeyedHash,
-        health_of: Callable[[SourceId], Health],
-        context: Context,
-    ) -> None:
+    def __init__(self, engines: Engines, hash_secret: KeyedHash, context: Context) -> None:
         self._engines = engines
         self._hash_secret = hash_secret
-        self._health_of = health_of
-        self._context = context
+        self.context = context
         self._names = ChunkNames()
 
-    def open_all(self, settings: ExporterSettings) -> Iterator[Stream]:
-        """Yield every stream that the settings name; cache servers' first, whose lookups admissions want."""
+    def open_all(
+        self, settings: ExporterSettings, health_of: Callable[[SourceId], Health]
+    ) -> Iterator[Stream]:
+        """Yield every stream that the settings name; cache servers' first, whose lookups admissions want.
+
+        `health_of` makes the health of a source. Raises `BadSettings` for an address that is none.
+        """
+        link(settings, self._engines)
+        for source, meaning, endpoint, replay_endpoint in self._all(settings):
+            subscriber = StreamSubscriber(endpoint, replay_endpoint, source=str(source), context=self.context)
+            yield Stream(subscriber, meaning, health_of(source))
+
+    def _all(self, settings: ExporterSettings) -> Iterator[_Described]:
         for server in settings.lmcache:
             yield from self._open_server(server, settings)
         for inside in settings.lmcache_in_process:
@@ -145,14 +156,12 @@ class StreamOpener:
 
     def _open_storages(
         self, inside: InProcessLmcacheSettings, settings: ExporterSettings
-    ) -> Iterator[Stream]:
+    ) -> Iterator[_Described]:
         """Yield the storage hook's stream of each worker of the engine that an LMCache is in."""
         if not inside.storage_endpoints:
             return
         reads = StorageReads(inside.name, inside.workers)
-        for engine in settings.engines:
-            if engine.lmcache == inside.name:
-                self._engines.facts(engine_id(engine)).lookups = reads
+        self._engines.tell_lookups(inside.name, reads)
         scanned = inside.pool_is_scanned or inside.pool in {mount.pool for mount in settings.mounts}
         for worker, endpoint in enumerate(inside.storage_endpoints):
             owner = inside.name if inside.workers == 1 else f"{inside.name}/{worker}"
@@ -160,16 +169,14 @@ class StreamOpener:
             pool = inside.pool or inside.name
             meaning = StorageStream(pool, worker, reads, where=str(source), pool_is_scanned=scanned)
             replays = inside.storage_replay_endpoints
-            yield self._stream(source, meaning, endpoint, replays[worker] if replays else None)
+            yield (source, meaning, endpoint, replays[worker] if replays else None)
 
-    def _open_server(self, server: LmcacheSettings, settings: ExporterSettings) -> Iterator[Stream]:
+    def _open_server(self, server: LmcacheSettings, settings: ExporterSettings) -> Iterator[_Described]:
         if server.records_endpoint is None:
             return
         source = SourceId(SourceKind.LMCACHE_RECORDS, server.name)
         lookups = Lookups(self._names)
-        for engine in settings.engines:
-            if engine.lmcache == server.name:
-                self._engines.facts(engine_id(engine)).lookups = lookups
+        self._engines.tell_lookups(server.name, lookups)
         scanned = server.pool_is_scanned or server.pool in {mount.pool for mount in settings.mounts}
         meaning = RecordStream(
             server.name,
@@ -179,9 +186,9 @@ class StreamOpener:
             judge=ServerJudge(str(source), server.prefill_tokens_per_second),
             pool_is_scanned=scanned,
         )
-        yield self._stream(source, meaning, server.records_endpoint, server.records_replay_endpoint)
+        yield (source, meaning, server.records_endpoint, server.records_replay_endpoint)
 
-    def _open_engine(self, engine: EngineSettings) -> Iterator[Stream]:
+    def _open_engine(self, engine: EngineSettings) -> Iterator[_Described]:
         """Yield the streams that the settings of one engine name."""
         identity = engine_id(engine)
         facts = self._engines.facts(identity)
@@ -189,14 +196,8 @@ class StreamOpener:
             source = SourceId(SourceKind.VLLM_EVENTS, str(identity))
             facts.residency = Residency(holder=str(identity), where=str(source))
             meaning = EventStream(facts.residency, engine.rank, where=str(source))
-            yield self._stream(source, meaning, engine.events_endpoint, engine.events_replay_endpoint)
+            yield (source, meaning, engine.events_endpoint, engine.events_replay_endpoint)
         if engine.hook_endpoint is not None:
             source = SourceId(SourceKind.VLLM_HOOK, str(identity))
             hook = HookStream(Admissions(identity, facts, self._hash_secret), where=str(source))
-            yield self._stream(source, hook, engine.hook_endpoint, engine.hook_replay_endpoint)
-
-    def _stream(
-        self, source: SourceId, meaning: StreamMeaning, endpoint: str, replay_endpoint: str | None
-    ) -> Stream:
-        subscriber = StreamSubscriber(endpoint, replay_endpoint, source=str(source), context=self._context)
-        return Stream(subscriber, meaning, self._health_of(source))
+            yield (source, hook, engine.hook_endpoint, engine.hook_replay_endpoint)

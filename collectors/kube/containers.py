@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from collectors.kube.cache_config import FILE_VARIABLE, CacheConfig, cache_config
-from collectors.kube.engine_args import EngineArguments, engine_arguments, words_of
+from collectors.kube.engine_args import EngineArguments, engine_arguments
 from collectors.kube.objects import Container, Endpoint, PodSpec, Resources, Variable
 from collectors.kube.quantity import quantity
 from collectors.kube.state import Cluster
+from tierscope.domain.command_line import words_of
 
 NODE_CONNECTOR = "LMCacheMPConnector"
 """vLLM's connector to LMCache's multiprocess server; all other LMCache connectors run inside the engine."""

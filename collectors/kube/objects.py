@@ -5,7 +5,7 @@ Secrets are never among them. Fields have Kubernetes' own names, written as Pyth
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Quantities = dict[str, str | int | float]
 
@@ -31,6 +31,8 @@ class Metadata(Kube, frozen=True):
     resource_version: str = ""
     generation: int = 0
     labels: dict[str, str] = {}
+    deletion_timestamp: str | None = None
+    """Set once it is to be deleted: a pod that ends still runs."""
     owner_references: tuple[Owner, ...] = ()
 
 
@@ -99,6 +101,7 @@ class PodStatus(Kube, frozen=True):
     """How far a pod is."""
 
     phase: str = "Unknown"
+    pod_ip: str | None = field(name="podIP", default=None)
 
 
 class Pod(Kube, frozen=True):

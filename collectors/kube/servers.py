@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from collectors.kube.engine_args import options_of, words_of
 from collectors.kube.objects import Container
 from collectors.kube.state import Cluster
+from tierscope.domain.command_line import options_of, words_of
 from tierscope.domain.units import GIB
 
 SIZE_OPTION = "l1-size-gb"

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from tierscope.domain.deployment import Deployment, Objective
+from tierscope.domain.discovery import ExporterPods, PodDiscovery
 
 
 def documented(doc: str, **kwargs: Any) -> Any:
@@ -204,7 +205,16 @@ class MountSettings:
 class ExporterSettings:
     """`tierscope export`: what to read on this node and where to publish it."""
 
-    name: str = documented("Name of this exporter, unique among those a collector reads.", default="exporter")
+    name: str = documented(
+        "Name of this exporter, unique among those a collector reads. Left as it is with `pods`, it is the "
+        "node's name.",
+        default="exporter",
+    )
+    pods: PodDiscovery | None = documented(
+        "Find the engines and LMCache servers of this node in the Kubernetes API; none: only those that are "
+        "listed here.",
+        default=None,
+    )
     engines: tuple[EngineSettings, ...] = documented("The engines of this node.", default=())
     lmcache: tuple[LmcacheSettings, ...] = documented("The LMCache servers of this node.", default=())
     lmcache_in_process: tuple[InProcessLmcacheSettings, ...] = documented(
@@ -282,6 +292,9 @@ class KubernetesSettings:
     context: str | None = documented("Context of the kubeconfig; none: its current one.", default=None)
     manifests: tuple[str, ...] = documented(
         "Files of objects, as `kubectl get -o yaml` writes them, read once instead of the API.", default=()
+    )
+    exporters: ExporterPods | None = documented(
+        "Find the exporters as pods, beside those in `feeds`; none: only those.", default=None
     )
     models: tuple[ModelSettings, ...] = documented(
         "Models whose KV bytes a token are computed while none were measured.", default=()

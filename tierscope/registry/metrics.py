@@ -268,7 +268,7 @@ KUBE_WATCH_UP = Metric(
     kind=Kind.GAUGE,
     labels=("resource",),
     help="1 while what is held of a kind of Kubernetes object is up to date, 0 while it cannot be watched.",
-    answers="Is the deployment that advice rests on the one that runs?",
+    answers="Is the deployment that advice rests on, or an exporter's list of pods, what runs now?",
     allow=("no_unit",),
 )
 ADVICE_STATUS = Metric(

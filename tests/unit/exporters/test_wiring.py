@@ -91,8 +91,8 @@ def test_a_probed_servers_lookups_reach_the_engines_that_load_from_it():
     )
     engines = Engines()
     with zmq.Context() as context:
-        opener = StreamOpener(engines, keyed_hash(b"a key of sixteen"), health_of, context)
-        streams = list(opener.open_all(settings))
+        opener = StreamOpener(engines, keyed_hash(b"a key of sixteen"), context)
+        streams = list(opener.open_all(settings, health_of))
         for stream in streams:
             stream.subscriber.close()
     pages = page_sources(settings, engines, Pools(), began_unix_seconds=0.0)
@@ -118,9 +118,8 @@ def test_the_storage_hooks_of_an_engines_workers_are_one_keeper_of_its_loads():
     )
     engines = Engines()
     with zmq.Context() as context:
-        streams = list(
-            StreamOpener(engines, keyed_hash(b"a key of sixteen"), health_of, context).open_all(settings)
-        )
+        opener = StreamOpener(engines, keyed_hash(b"a key of sixteen"), context)
+        streams = list(opener.open_all(settings, health_of))
         for stream in streams:
             stream.subscriber.close()
 

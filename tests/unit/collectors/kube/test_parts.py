@@ -6,13 +6,15 @@ import doctest
 
 import pytest
 
-from collectors.kube import engine_args, pools, quantity
-from collectors.kube.engine_args import engine_arguments, options_of, words_of
+from collectors.kube import pools, quantity
+from collectors.kube.engine_args import engine_arguments
 from collectors.kube.state import cluster_of
+from tierscope.domain import command_line
+from tierscope.domain.command_line import options_of, words_of
 from tierscope.domain.errors import BadInput
 
 
-@pytest.mark.parametrize("module", [quantity, pools, engine_args])
+@pytest.mark.parametrize("module", [quantity, pools, command_line])
 def test_examples_in_docstrings_hold(module):
     """What the docstrings show is what happens."""
     assert doctest.testmod(module).failed == 0

@@ -1,0 +1,1 @@
+"""The pods of one node, and which engines and caches are in them."""
