@@ -27,9 +27,8 @@ from api.parameters import (
 )
 from api.problems import NotFound, Problem, answer_problems, describe_problems
 from api.regressions import serve_regressions
-from tierscope.advice.readings import completeness_ratio
-from tierscope.domain.events import SourceCoverage
-from tierscope.domain.identity import SourceKind
+from api.report_page import serve_report
+from tierscope.advice.readings import completeness_ratio, of_endpoint
 from tierscope.registry.types import Sample
 from tierscope.storage.reader import Reader
 from tierscope.telemetry.prometheus import SampleCollector
@@ -61,7 +60,9 @@ def create_app(
     serve_advice(app, reader, clock)
     _serve_sums(app, reader, clock)
     serve_regressions(app, reader, clock)
-    serve_explanations(app, Explainer(reader, clock))
+    explainer = Explainer(reader, clock)
+    serve_explanations(app, explainer)
+    serve_report(app, reader, explainer, clock)
     _serve_operations(app, reader, samples)
     describe_problems(app)
     return app
@@ -85,7 +86,7 @@ def _serve_sums(app: FastAPI, reader: Reader, clock: Clock) -> None:
             span.end_unix_seconds,
             records=Tokens.of(reader.totals(namespace, name, span)),
             engines=Tokens.of(reader.engine_totals(namespace, name, span)),
-            completeness_ratio=completeness_ratio(_of_endpoint(reader.coverage(span), namespace, name)),
+            completeness_ratio=completeness_ratio(of_endpoint(reader.coverage(span), namespace, name)),
         )
 
     @app.get("/v1/deployments/{namespace}/{name}", tags=["history"], response_model=Configurations)
@@ -107,7 +108,7 @@ def _serve_sums(app: FastAPI, reader: Reader, clock: Clock) -> None:
     def completeness(namespace: Namespace, name: Name, start: Start = None, end: End = None) -> Completeness:
         """Share of the endpoint's request records that arrived, and the sources it rests on."""
         span = span_of(start, end, clock)
-        covered = tuple(_of_endpoint(reader.coverage(span), namespace, name))
+        covered = tuple(of_endpoint(reader.coverage(span), namespace, name))
         return Completeness(
             namespace,
             name,
@@ -144,15 +145,3 @@ def _serve_operations(app: FastAPI, reader: Reader, samples: Callable[[], Iterab
     def metrics() -> Response:
         """This process in the Prometheus text format."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
-
-def _of_endpoint(
-    coverage: Iterable[SourceCoverage], namespace: str, endpoint: str
-) -> Iterable[SourceCoverage]:
-    """Leave out the hooks of other endpoints' engines; feeds carry everybody's records."""
-    own = f"{namespace}/{endpoint}/"
-    return (
-        part
-        for part in coverage
-        if part.source.kind is not SourceKind.VLLM_HOOK or part.source.owner.startswith(own)
-    )

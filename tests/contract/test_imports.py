@@ -20,6 +20,7 @@ FORBIDDEN = {
         "import tierscope.analytics\n",
     ),
     "dashboards read the store": ("dashboards/planted.py", "import tierscope.storage\n"),
+    "the report reads the store": ("tierscope/report/planted.py", "import tierscope.storage\n"),
     "one process imports another": ("exporters/planted.py", "import collectors\n"),
     "two doors know each other": ("tierscope/feed/planted.py", "import tierscope.telemetry\n"),
     "a new room was not placed": ("tierscope/attic/__init__.py", '"""A room nobody placed."""\n'),

@@ -17,6 +17,11 @@ TIMEOUT_SECONDS = 60.0
 
 
 def get(address: str) -> Document:
+    """Ask an API for a JSON document; its errors are told in its own words."""
+    return parsed(fetch(address), where=address)
+
+
+def fetch(address: str) -> bytes:
     """Ask an API; its errors are told in its own words."""
     import httpx
 
@@ -26,9 +31,9 @@ def get(address: str) -> Document:
         raise SourceUnreadable(
             f"the API does not answer: {error}", where=address, fix="check --url and that it runs"
         ) from error
-    body = parsed(response.content, where=address)
     if response.is_success:
-        return body
+        return response.content
+    body = parsed(response.content, where=address)
     said = {name: str(body.get(name, "not said")) for name in ("what", "where", "fix")}
     raise SourceUnreadable(said["what"], where=f"{address}, {said['where']}", fix=said["fix"])
 

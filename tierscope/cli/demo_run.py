@@ -65,6 +65,7 @@ class DemoRun:
             self.urls = {
                 "metrics": exporter.addresses["metrics_url"],
                 "api": server.addresses["api"],
+                "report": server.addresses["report"],
                 "docs": server.addresses["docs"],
             }
             self._cleanup = cleanup.pop_all()

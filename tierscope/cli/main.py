@@ -24,6 +24,7 @@ from tierscope.cli.measure import measure
 from tierscope.cli.output import open_closed_streams, print_error
 from tierscope.cli.recommend import recommend
 from tierscope.cli.regress import regress
+from tierscope.cli.report import report
 from tierscope.cli.serve import serve
 from tierscope.cli.simulate import simulate
 from tierscope.domain.errors import TierscopeError
@@ -39,6 +40,7 @@ COMMANDS = (
     collect,
     serve,
     recommend,
+    report,
     apply,
     doctor,
     regress,

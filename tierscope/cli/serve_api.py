@@ -75,10 +75,10 @@ def server_of(app: FastAPI, api: ApiSettings) -> uvicorn.Server:
 
 
 def addresses(listener_name: tuple[str, int], *, is_tls: bool) -> dict[str, str]:
-    """Where the API answers and where its documentation is."""
+    """Where the API answers, where its page for people is and where its documentation."""
     host, port = listener_name
     base = f"http{'s' if is_tls else ''}://{host}:{port}"
-    return {"api": base, "docs": f"{base}/docs"}
+    return {"api": base, "report": f"{base}/", "docs": f"{base}/docs"}
 
 
 def _problem(what: str, fix: str) -> BadSettings:

@@ -1,0 +1,1 @@
+"""One page about an endpoint, for people: what it says is given to it, and it asks nobody."""
