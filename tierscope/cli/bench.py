@@ -48,7 +48,7 @@ def bench(
 
 def benches(trace: Trace) -> dict[str, Bench]:
     """Every bench by name; a new one is a function in its room's file and a line here."""
-    from tierscope.cli.benches import analytics, exporters, simulator, storage
+    from tierscope.cli.benches import analytics, costs, exporters, simulator, storage
 
     return {
         "page_parser": exporters.page_parser,
@@ -63,6 +63,7 @@ def benches(trace: Trace) -> dict[str, Bench]:
         "stored_events": storage.stored_events,
         "stored_chains": storage.stored_chains,
         "stored_bytes": storage.stored_bytes,
+        "costs": costs.costs,
     }
 
 

@@ -22,6 +22,7 @@ from tierscope.cli.generate import generate
 from tierscope.cli.holdout import holdout
 from tierscope.cli.measure import measure
 from tierscope.cli.output import open_closed_streams, print_error
+from tierscope.cli.plan import plan
 from tierscope.cli.recommend import recommend
 from tierscope.cli.regress import regress
 from tierscope.cli.report import report
@@ -49,6 +50,7 @@ COMMANDS = (
     simulate,
     bench,
     measure,
+    plan,
 )
 for command in COMMANDS:
     app.command()(command)

@@ -48,8 +48,7 @@ BLOCKS_A_TURN = 40
 
 def stored_mix() -> Iterator[Row]:
     """Stores and removals mixed as in a recorded run, token ids included, from bytes to commits."""
-    payloads = list(_mixed_payloads(random.Random(1)))  # noqa: S311  a repeatable workload, no secret
-    yield Row("KV events to committed rows, a recorded run's mix", _wire_rate(payloads), EVENTS_UNIT)
+    yield Row("KV events to committed rows, a recorded run's mix", _wire_rate(mixed_payloads()), EVENTS_UNIT)
 
 
 def stored_wire() -> Iterator[Row]:
@@ -61,7 +60,7 @@ def stored_wire() -> Iterator[Row]:
 def stored_frames() -> Iterator[Row]:
     """What a collector does: feed batches as bytes to committed rows, beside one INSERT a block."""
     events = _events()
-    frames = [encode_batch(batch) for batch in _batches(events)]
+    frames = [encode_batch(batch) for batch in batches(events)]
     rows = _rows_a_block(events)
     ours = len(rows) / _append_seconds(lambda: map(decode_batch, frames)) / 1e6
     sample = rows[:EXECUTEMANY_ROWS]
@@ -72,8 +71,8 @@ def stored_frames() -> Iterator[Row]:
 def stored_events() -> Iterator[Row]:
     """Decoded batches to committed rows, beside a row a block through Arrow."""
     events = _events()
-    batches, rows = _batches(events), _rows_a_block(events)
-    ours = len(rows) / _append_seconds(lambda: batches) / 1e6
+    published, rows = batches(events), _rows_a_block(events)
+    ours = len(rows) / _append_seconds(lambda: published) / 1e6
     peers = len(rows) / _table_seconds(_arrow, rows) / 1e6
     yield Row(
         "decoded batches to committed rows",
@@ -88,7 +87,7 @@ def stored_chains() -> Iterator[Row]:
     """Requests of sessions that grow turn by turn: their chains as deltas."""
     requests = _requests()
     accesses = sum(len(request.block_hashes) for request in requests)
-    seconds = _append_seconds(lambda: _batches(requests))
+    seconds = _append_seconds(lambda: batches(requests))
     yield Row("request chains to committed rows", accesses / seconds / 1e6, "M block accesses/s a core")
 
 
@@ -99,7 +98,7 @@ def stored_bytes() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         ours, peers = Path(folder) / "ours.duckdb", Path(folder) / "peers.duckdb"
         with Store.open(ours, clock=lambda: START) as store:
-            _append(store, _batches(requests))
+            append(store, batches(requests))
         with duckdb.connect(str(peers)) as table:
             table.execute(_ROW_A_BLOCK)
             _arrow(table, accesses)
@@ -115,14 +114,14 @@ def stored_bytes() -> Iterator[Row]:
 
 def _wire_rate(payloads: Sequence[bytes]) -> float:
     """Millions of block events a second, from an engine's messages through exporter and feed to commits."""
-    blocks = sum(len(event.block_hashes) for event in _decoded(payloads))
+    blocks = sum(len(event.block_hashes) for event in decoded(payloads))
     seconds = _append_seconds(
-        lambda: (decode_batch(encode_batch(batch)) for batch in _batches(list(_decoded(payloads))))
+        lambda: (decode_batch(encode_batch(batch)) for batch in batches(list(decoded(payloads))))
     )
     return blocks / seconds / 1e6
 
 
-def _append_seconds(batches: Callable[[], Iterable[FeedBatch]]) -> float:
+def _append_seconds(published: Callable[[], Iterable[FeedBatch]]) -> float:
     """The least processor time to make batches and commit them to a store that is open."""
     least = float("inf")
     for _ in range(REPEATS):
@@ -130,13 +129,13 @@ def _append_seconds(batches: Callable[[], Iterable[FeedBatch]]) -> float:
             tempfile.TemporaryDirectory() as folder,
             Store.open(Path(folder) / "bench.duckdb", clock=lambda: START) as store,
         ):
-            least = min(least, core_seconds(lambda: _append(store, batches())))
+            least = min(least, core_seconds(lambda: append(store, published())))
     return least
 
 
-def _append(store: Store, batches: Iterable[FeedBatch]) -> None:
+def append(store: Store, published: Iterable[FeedBatch]) -> None:
     """Commit batches as a collector does, some ten thousand rows at a time."""
-    waiting = iter(batches)
+    waiting = iter(published)
     while part := list(islice(waiting, BATCHES_A_COMMIT)):
         store.append(part)
 
@@ -172,7 +171,8 @@ def _arrow(table: duckdb.DuckDBPyConnection, rows: Sequence[tuple[float, int]]) 
         table.execute("INSERT INTO blocks FROM incoming")
 
 
-def _decoded(payloads: Sequence[bytes]) -> Iterator[BlockEvent]:
+def decoded(payloads: Sequence[bytes]) -> Iterator[BlockEvent]:
+    """What an exporter makes of an engine's messages."""
     residency = Residency(str(ENGINE), "bench")
     for sequence, payload in enumerate(payloads):
         events, _ = residency.apply(decode_events(payload, where="bench"), sequence)
@@ -180,10 +180,11 @@ def _decoded(payloads: Sequence[bytes]) -> Iterator[BlockEvent]:
 
 
 def _events() -> list[BlockEvent]:
-    return list(_decoded(list(_store_payloads(random.Random(1)))))  # noqa: S311
+    return list(decoded(list(_store_payloads(random.Random(1)))))  # noqa: S311
 
 
-def _batches(entries: Sequence[LedgerEntry]) -> list[FeedBatch]:
+def batches(entries: Sequence[LedgerEntry]) -> list[FeedBatch]:
+    """Entries as an exporter publishes them."""
     parts = range(0, len(entries), EVENTS_A_BATCH)
     return [
         FeedBatch(FeedPosition("bench", 1, n), START + n, tuple(entries[start : start + EVENTS_A_BATCH]))
@@ -200,7 +201,12 @@ def _store_payloads(rng: random.Random) -> Iterator[bytes]:
         yield _payload(number, [_stored([rng.getrandbits(64) for _ in range(BLOCKS)])])
 
 
-def _mixed_payloads(rng: random.Random) -> Iterator[bytes]:
+def mixed_payloads() -> list[bytes]:
+    """An engine's messages with the sizes and the order of a recorded run."""
+    return list(_mixed(random.Random(1)))  # noqa: S311  a repeatable workload, no secret
+
+
+def _mixed(rng: random.Random) -> Iterator[bytes]:
     held: list[int] = []
     removals = 0.0
     for number in range(MESSAGES):
