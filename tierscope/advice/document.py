@@ -61,6 +61,12 @@ class FindingKind(StrEnum):
     """A gateway and a strategy are both switched on; only one of them routes."""
     ROUTING_ABSENT = "routing_absent"
     """Nothing looks at prompts when a replica is chosen."""
+    ROUTING_COMPARED = "routing_compared"
+    """What each routing policy would make of the recorded requests, and which cannot be used here."""
+    ROUTING_LOSS = "routing_loss"
+    """Another replica had more of the prompts than the one that was chosen."""
+    PREFIXAWARE_MONOPOLY = "prefixaware_monopoly"
+    """Most prompts begin alike, and `prefixaware` sends what begins alike to one replica."""
 
 
 class ChangeKind(StrEnum):
@@ -82,6 +88,10 @@ class ApplyFormat(StrEnum):
     ARGUMENTS = "arguments"
     """Options of a command line and their values."""
     AWS_CLI = "aws_cli"
+    GATEWAY_PATCH = "gateway_patch"
+    """A JSON patch of the InferenceGatewayConfig, not of the endpoint."""
+    COPY_PATCH = "copy_patch"
+    """A JSON patch of a copy of the endpoint's resource under another name; the one in force stays."""
 
 
 @dataclass(frozen=True, slots=True)

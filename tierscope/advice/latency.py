@@ -17,7 +17,7 @@ from tierscope.advice.thresholds import (
     SLICES,
     SMALLEST_TTFT_SHARE,
 )
-from tierscope.analytics.bootstrap import HIGH, LOW
+from tierscope.analytics.bootstrap import HIGH, LOW, resampled_quantiles, slice_draws
 from tierscope.analytics.ttft import TtftFit, fit_ttft
 from tierscope.domain.split import Split
 from tierscope.domain.trace import FloatArray, Int64Array
@@ -59,7 +59,7 @@ class TtftModel:
         unpriced = self._unpriced_share(then)
         if unpriced:
             return Prediction(None, None, f"too few requests were served from {unpriced} to price its tokens")
-        draws = rng.multinomial(SLICES, np.full(SLICES, 1 / SLICES), size=RESAMPLES).astype(np.float64)
+        draws = slice_draws(SLICES, RESAMPLES, rng)
         before, after = self._seconds(now), self._seconds(then)
         p50, p90 = (self._estimate(before, after, draws, q) for q in (0.5, 0.9))
         return Prediction(p50, p90)
@@ -73,8 +73,8 @@ class TtftModel:
         )
 
     def _scaled(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> FloatArray:
-        observed = _quantiles(self.ttft_seconds, draws, q)
-        change: FloatArray = _quantiles(after, draws, q) / _quantiles(before, draws, q)
+        observed = resampled_quantiles(self.ttft_seconds, draws, q)
+        change: FloatArray = resampled_quantiles(after, draws, q) / resampled_quantiles(before, draws, q)
         return observed * change
 
     def _seconds(self, split: Split) -> FloatArray:
@@ -135,13 +135,3 @@ def _holdout_error(design: FloatArray, service: FloatArray) -> float:
     half = len(service) // 2
     predicted = fit_ttft(design[:half], service[:half]).seconds(design[half:])
     return float(abs(np.median(service[half:] / predicted) - 1))
-
-
-def _quantiles(values: FloatArray, draws: FloatArray, q: float) -> FloatArray:
-    """The q-quantile of m values in each resampling of their slices: `draws` (resamples, slices) counts."""
-    order = np.argsort(values)
-    slice_of = order * SLICES // len(values)
-    cumulated = np.cumsum(draws[:, slice_of], axis=1)
-    index = (cumulated >= q * cumulated[:, -1:]).argmax(axis=1)
-    found: FloatArray = values[order][index]
-    return found

@@ -62,3 +62,18 @@ def interval_of(resampled: FloatArray, widen: FloatArray | float = 0.0) -> Inter
     """
     low, high = np.quantile(resampled, (LOW, HIGH), axis=0)
     return Interval(np.clip(low - widen, 0, 1), np.clip(high + widen, 0, 1))
+
+
+def slice_draws(slices: int, resamples: int, rng: np.random.Generator) -> FloatArray:
+    """How often each slice is in each of `resamples` histories: (resamples, slices)."""
+    return rng.multinomial(slices, np.full(slices, 1 / slices), size=resamples).astype(np.float64)
+
+
+def resampled_quantiles(values: FloatArray, draws: FloatArray, q: float) -> FloatArray:
+    """The q-quantile of m values, in order of time, in each resampling of their slices: (resamples,)."""
+    order = np.argsort(values)
+    slice_of = order * draws.shape[1] // len(values)
+    cumulated = np.cumsum(draws[:, slice_of], axis=1)
+    index = (cumulated >= q * cumulated[:, -1:]).argmax(axis=1)
+    found: FloatArray = values[order][index]
+    return found

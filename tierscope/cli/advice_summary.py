@@ -55,7 +55,7 @@ def _missing(document: Recommendation) -> Table:
 
 
 def _changes(document: Recommendation) -> Table:
-    table = Table("tier", "from", "to", "hit ratio then", "TTFT p50 then", "TTFT p90 then")
+    table = Table("what", "from", "to", "hit ratio then", "TTFT p50 then", "TTFT p90 then")
     for change in document.changes:
         predicted = change.predicted
         table.add_row(
@@ -100,6 +100,8 @@ def _evidence(document: Recommendation) -> str:
         parts.append(f"{evidence.completeness_ratio:.2%} of the records")
     if evidence.holdout_mae is not None:
         parts.append(f"hold-out error {100 * evidence.holdout_mae:.1f} points of hit ratio")
+    if evidence.routing_age_seconds is not None:
+        parts.append(f"routers compared {format_seconds(evidence.routing_age_seconds)} before")
     return f"\nrests on {', '.join(parts)}"
 
 

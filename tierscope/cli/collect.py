@@ -14,7 +14,7 @@ CHECK_SECONDS = 1.0
 def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
     """Take exporters' feeds into the event store, and keep advice fresh in the background."""
     from collectors.collector import Collector
-    from tierscope.advice.recommend import recommend
+    from tierscope.advice.routing import Advisor
     from tierscope.cli.logs import log_to_stderr
     from tierscope.cli.processes import StopRequest, announce
     from tierscope.cli.settings_file import load_settings
@@ -22,7 +22,7 @@ def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -
     log_to_stderr()
     stop = StopRequest(lifeline=lifeline)
     settings = load_settings(config).collector
-    collector = Collector(settings, recommend=recommend)
+    collector = Collector(settings, recommend=Advisor())
     with ExitStack() as opened:
         opened.callback(collector.close)
         collector.start()

@@ -77,7 +77,7 @@ def _from_store(
     path: Path, endpoint: str | None, deployment: Deployment | None, window_seconds: float
 ) -> Document:
     """Advise anew on a configured deployment, or read what the collector advised last."""
-    from tierscope.advice.recommend import recommend as advise
+    from tierscope.advice.routing import Advisor
     from tierscope.domain.window import TimeSpan
     from tierscope.storage.duckdb_reader import DuckDbReader
 
@@ -90,7 +90,7 @@ def _from_store(
             history = reader.history(namespace, endpoint_name)
             end = history.end_unix_seconds if history else time.time()
             evidence = reader.evidence(namespace, endpoint_name, TimeSpan(end - window_seconds, end))
-            return advise(evidence, deployment, now_unix_seconds=time.time()).to_json()
+            return Advisor()(evidence, deployment, now_unix_seconds=time.time()).to_json()
         namespace, endpoint_name = one_of(known, endpoint, where=str(path))
         body = reader.latest_recommendation(namespace, endpoint_name)
     finally:
@@ -108,15 +108,15 @@ def _from_trace(
     path: Path, deployment: Deployment | None, spread_hours: float | None, seed: int, *, skip_bad: bool
 ) -> Document:
     """Advise on the deployment as if it had served the trace."""
-    from tierscope.advice.recommend import recommend as advise
     from tierscope.advice.replay import replayed
+    from tierscope.advice.routing import Advisor
     from tierscope.cli.spread import spread
     from tierscope.traces.open import read_trace
 
     if deployment is None:
         raise typer.BadParameter("--trace needs the sizes of today: name a file with --deployment")
     evidence, assumed = replayed(spread(read_trace(path, skip_bad=skip_bad), spread_hours, seed), deployment)
-    return advise(evidence, assumed, now_unix_seconds=time.time()).to_json()
+    return Advisor()(evidence, assumed, now_unix_seconds=time.time()).to_json()
 
 
 def _from_api(url: str, endpoint: str | None) -> Document:

@@ -28,7 +28,7 @@ class Router(NamedTuple):
     asked: Asked
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def run(world: World, router: Router) -> None:
     """Serve every request; what came of each stands in its job."""
     for request in range(len(world.jobs)):

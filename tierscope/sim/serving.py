@@ -75,8 +75,11 @@ class Served:
         return int(np.count_nonzero(self.replica < 0))
 
 
-def serve(trace: Trace, fleet: Fleet) -> Served:
-    """Serve a trace at its own times; the same trace, fleet and seed give the same, to the bit."""
+def serve(trace: Trace, fleet: Fleet, placement: Int32Array | None = None) -> Served:
+    """Serve a trace at its own times; the same trace, fleet and seed give the same, to the bit.
+
+    With a `placement` (n,) every request goes to the replica it says, and no router is asked.
+    """
     blocks = block_paths(trace)
     per_chunk = blocks_a_chunk(fleet.chunk_tokens, trace.block_tokens)
     chunks = chunk_paths(blocks, per_chunk)
@@ -85,7 +88,7 @@ def serve(trace: Trace, fleet: Fleet) -> Served:
         times=fleet.times,
         block_tokens=trace.block_tokens,
         chunk_tokens=per_chunk * trace.block_tokens,
-        jobs=_jobs(trace, fleet, blocks),
+        jobs=_jobs(trace, fleet, blocks, placement),
         engines=new_engines(fleet.replicas),
         queues=np.zeros((fleet.replicas, n + 1), np.int32),
         running=np.zeros((fleet.replicas, fleet.times.most_running), np.int32),
@@ -95,7 +98,7 @@ def serve(trace: Trace, fleet: Fleet) -> Served:
         shelves=empty_shelves(fleet.replicas, chunks.n_ids),
         rules=fleet.rules,
     )
-    run(world, _router(trace, fleet, blocks.n_ids))
+    run(world, _router(trace, fleet, blocks.n_ids, placed=placement is not None))
     return _served(world)
 
 
@@ -104,7 +107,7 @@ def faster(trace: Trace, times: float) -> Trace:
     return replace(trace, at_ms=(trace.at_ms / times).astype(np.int64))
 
 
-def _jobs(trace: Trace, fleet: Fleet, blocks: Paths) -> Records:
+def _jobs(trace: Trace, fleet: Fleet, blocks: Paths, placement: Int32Array | None) -> Records:
     rng = np.random.default_rng(fleet.seed)
     jobs = new_jobs(trace.requests)
     jobs.at_seconds = trace.at_ms / 1000
@@ -113,18 +116,21 @@ def _jobs(trace: Trace, fleet: Fleet, blocks: Paths) -> Records:
     jobs.named = blocks.lengths
     jobs.fallback = owners(trace.session, fleet.replicas)
     jobs.draw = rng.random(trace.requests)
-    if fleet.policy in routers.PLACING:
+    if placement is not None:
+        jobs.placement = placement
+    elif fleet.policy in routers.PLACING:
         jobs.placement = routers.place(
             fleet.policy, arrivals_of(trace), fleet.replicas, rng, routers=fleet.routers
         )
     return jobs
 
 
-def _router(trace: Trace, fleet: Fleet, n_ids: int) -> Router:
+def _router(trace: Trace, fleet: Fleet, n_ids: int, *, placed: bool) -> Router:
     kinds = {RoutingPolicy.KVAWARE: PLACED if fleet.chat else KVAWARE, RoutingPolicy.GATEWAY: GATEWAY}
-    is_gateway = fleet.policy is RoutingPolicy.GATEWAY
+    kind = PLACED if placed else kinds.get(fleet.policy, PLACED)
+    is_gateway = kind == GATEWAY
     return Router(
-        kind=kinds.get(fleet.policy, PLACED),
+        kind=kind,
         weights=fleet.weights,
         remembered=empty_memory(
             fleet.replicas if is_gateway else 1,
