@@ -7,12 +7,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from collectors.advice_figures import advice_figures
 from collectors.complaints import Complaints
 from collectors.worker import Worker
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
-from tierscope.registry import metrics
+from tierscope.registry import advice_metrics as metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.store import Store
 
@@ -63,15 +64,14 @@ class Adviser(Worker):
         self._advise_seconds = advise_seconds
         self._window_seconds = window_seconds
         self._clock = clock
-        self._latest: dict[tuple[str, str], tuple[float, str]] = {}
+        self._latest: dict[tuple[str, str], tuple[float, tuple[Sample, ...]]] = {}
 
     def samples(self) -> Iterator[Sample]:
-        """Yield age and status of each endpoint's latest advice of this process; none before the first."""
+        """Yield age, status and figures of each endpoint's latest advice of this process; none before one."""
         now = self._clock()
-        for endpoint, (at_unix_seconds, status) in dict(self._latest).items():
+        for endpoint, (at_unix_seconds, said) in dict(self._latest).items():
             yield Sample(metrics.ADVICE_AGE_SECONDS, endpoint, max(0.0, now - at_unix_seconds))
-            for known in STATUSES:
-                yield Sample(metrics.ADVICE_STATUS, (*endpoint, known), int(status == known))
+            yield from said
 
     def _run(self) -> None:
         while True:
@@ -106,4 +106,5 @@ class Adviser(Worker):
             document=json.dumps(document, allow_nan=False).encode(),
             at_unix_seconds=now,
         )
-        self._latest[endpoint] = (now, status)
+        told = (Sample(metrics.ADVICE_STATUS, (*endpoint, one), int(status == one)) for one in STATUSES)
+        self._latest[endpoint] = (now, (*told, *advice_figures(endpoint, document)))

@@ -36,6 +36,9 @@ class NoneOf:
 
 Matcher = str | AnyOf | NoneOf
 
+ALL = AnyOf(".*")
+"""Whatever it is, and also where there is none."""
+
 
 NOTHING_CHOSEN: Mapping[str, Matcher] = {}
 

@@ -81,6 +81,8 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "since": ("2026-01-01T10:05Z",),
     "state": ("learning", "watching", "raised"),
     "resource": ("pods",),
+    "scale": ("0.5", "1", "2"),
+    "point": ("current", "recommended"),
 }
 """What a label holds unless the metric's own entry below says otherwise."""
 

@@ -1,4 +1,4 @@
-"""Why a panel may have no data: said where the data would be, by what one can do about it."""
+"""What panels say in common: above all why there may be no data, by what one can do about it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ NO_FILL = "No source reports both the use and the size of this tier: see Sources
 NO_SOURCES = "No exporter is scraped: check Prometheus' targets"
 NO_LOADS = "No request waited for a load from this tier in this time, or the engines' hook is not read"
 NO_RECORDINGS = "No request in the last 5 minutes, or Prometheus does not load tierscope-rules.yaml"
+FIVE_MINUTES = "Over 5 minutes, of every replica of the endpoints chosen, from recorded series."
 NO_EVENTS = (
     "No source tells this tier's blocks one by one: KV events for L0, the probe in the cache server below"
 )

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from dashboards.boards.empty import NO_EVICTIONS, NO_FILL, NO_REQUESTS, NO_SOURCES
+from dashboards.boards.empty import (
+    FIVE_MINUTES,
+    NO_EVICTIONS,
+    NO_FILL,
+    NO_RECORDINGS,
+    NO_REQUESTS,
+    NO_SOURCES,
+)
 from dashboards.layout import Section, board
 from dashboards.panels import (
     BLOCKS_PER_SECOND,
@@ -69,7 +76,9 @@ def tier_hits_now() -> list[Panel]:
     note = "Of the tokens that the tiers above did not serve. Tokens of an unknown tier count as not served."
     return [
         number(
-            Question(f"{tier.upper()} hit ratio", REQUEST_TOKENS, NO_REQUESTS, note),
+            Question(
+                f"{tier.upper()} hit ratio", REQUEST_TOKENS, NO_REQUESTS, note, f"tierscope-tier-{tier}"
+            ),
             Query(tokens.tier_hit_ratio(tier), tier.upper()),
             unit=RATIO,
         )
@@ -99,8 +108,9 @@ def cached_by_endpoint() -> Panel:
     question = Question(
         "Cached share by endpoint",
         REQUEST_TOKENS,
-        "No request in the last 5 minutes, or Prometheus does not load tierscope-rules.yaml",
-        "Over 5 minutes, of every model and replica of the endpoints chosen, from recorded series.",
+        NO_RECORDINGS,
+        FIVE_MINUTES,
+        "tierscope-routing",
     )
     return lines(
         question,
@@ -112,7 +122,13 @@ def cached_by_endpoint() -> Panel:
 
 def ttft(quantile: float) -> Panel:
     """One quantile of TTFT for each tier that served."""
-    question = Question(f"TTFT p{quantile * 100:.0f} by who served", TIME_TO_FIRST_TOKEN, NO_REQUESTS)
+    question = Question(
+        f"TTFT p{quantile * 100:.0f} by who served",
+        TIME_TO_FIRST_TOKEN,
+        NO_RECORDINGS,
+        FIVE_MINUTES,
+        "tierscope-ttft",
+    )
     queries_by_origin = [
         Query(latency.ttft_quantile(quantile, origin), "{{served_from}}") for origin in tokens.ORIGINS
     ]
@@ -124,7 +140,7 @@ def requests_by_tier() -> Panel:
     question = Question(
         "Requests by who served",
         TIME_TO_FIRST_TOKEN,
-        NO_REQUESTS,
+        NO_RECORDINGS,
         "What the quantiles stand for; a request counts for the outermost tier that served any of it.",
     )
     shares = [Query(latency.requests_ratio(origin), "{{served_from}}") for origin in tokens.ORIGINS]
@@ -133,7 +149,9 @@ def requests_by_tier() -> Panel:
 
 def fill(tier: Tier) -> Panel:
     """Mean and fullest holder of one tier; never a sum of ratios."""
-    question = Question(f"{tier.upper()} fill", FILL_ASKS[tier], NO_FILL, FILL_NOTES[tier])
+    question = Question(
+        f"{tier.upper()} fill", FILL_ASKS[tier], NO_FILL, FILL_NOTES[tier], "tierscope-capacity"
+    )
     both = [
         Query(tiers.mean_fill_ratio(tier), "mean"),
         Query(tiers.highest_fill_ratio(tier), "fullest"),
@@ -146,7 +164,9 @@ def evictions(tier: Tier) -> Panel:
     note = (
         "Of the engines chosen." if tier is Tier.L0 else "Of every holder: this tier is shared by endpoints."
     )
-    question = Question(f"{tier.upper()} evictions by reason", EVICTED_BLOCKS, NO_EVICTIONS, note)
+    question = Question(
+        f"{tier.upper()} evictions by reason", EVICTED_BLOCKS, NO_EVICTIONS, note, f"tierscope-tier-{tier}"
+    )
     return lines(question, [Query(tiers.evictions_by_reason(tier), "{{reason}}")], unit=BLOCKS_PER_SECOND)
 
 

@@ -9,10 +9,12 @@ from datetime import timedelta
 from functools import cache
 
 import msgspec
+import promql_parser
 
 from dashboards.boards import BOARDS
 from dashboards.lint.expressions import ExpressionCheck
 from dashboards.promql import RATE_INTERVAL
+from dashboards.rules.recording import LONGER_WINDOWS
 from dashboards.rules.types import Recording
 
 WINDOW_SECONDS = 253
@@ -103,7 +105,8 @@ def board_problems(uid: str, text: str, recordings: Sequence[Recording]) -> Iter
     for number, times in Counter(panel.id for panel in board.every_panel).items():
         if times > 1 or number <= 0:
             yield f"{uid}: {times} panels have the id {number}"
-    check = ExpressionCheck(recordings, timedelta(seconds=WINDOW_SECONDS))
+    longer = [promql_parser.parse_duration(window) for window in LONGER_WINDOWS]
+    check = ExpressionCheck(recordings, timedelta(seconds=WINDOW_SECONDS), longer)
     for panel in board.every_panel:
         for problem in _panel_problems(panel, check):
             yield f"{uid}, panel {panel.title!r}: {problem}"

@@ -1,19 +1,87 @@
-"""How long requests waited for their first token, and for loads."""
+"""How long requests waited for their first token, what of it was expected, and what made it grow.
+
+Quantiles of an endpoint come from recorded buckets: the raw ones are a hundred and thirty for each replica.
+"""
 
 from __future__ import annotations
 
-from dashboards.promql import Matcher, bucket_rate, count_rate, quantile, sum_by, where_any
-from dashboards.variables import ENGINE
+from dashboards.promql import Matcher, bucket_rate, gauge, quantile, ratio, sum_by
+from dashboards.rules.objective import DEFAULT_OBJECTIVE
+from dashboards.rules.recording import (
+    FIRST_TOKEN_RATE,
+    TOKEN_RATE,
+    TOKEN_RATE_BY_TIER,
+    TTFT_BUCKET_RATE,
+    recorded,
+    slow_rate,
+)
+from dashboards.variables import ENDPOINT, ENGINE
 from tierscope.registry.metrics import TIME_TO_FIRST_TOKEN
+from tierscope.registry.regression_metrics import (
+    DETECTOR_STATE,
+    TTFT_EXPECTED,
+    TTFT_RISE,
+)
+from tierscope.registry.types import Metric
 
 
 def ttft_quantile(share: float, served_from: Matcher) -> str:
-    """TTFT in seconds that this share of requests did not exceed; absent where there was no request."""
-    return quantile(share, bucket_rate(TIME_TO_FIRST_TOKEN, ENGINE, served_from=served_from), "served_from")
+    """TTFT that this share of the endpoints' requests did not exceed, by who served, over five minutes."""
+    buckets = recorded(TTFT_BUCKET_RATE, ENDPOINT, served_from=served_from)
+    return quantile(share, buckets, "served_from")
+
+
+def ttft_quantile_of_all(share: float) -> str:
+    """The same of all requests, whoever served them."""
+    return quantile(share, recorded(TTFT_BUCKET_RATE, ENDPOINT))
+
+
+def ttft_of_replicas(share: float) -> str:
+    """The same of the replicas chosen, from their own buckets."""
+    return quantile(share, bucket_rate(TIME_TO_FIRST_TOKEN, ENGINE))
 
 
 def requests_ratio(served_from: Matcher) -> str:
     """Share of requests by the outermost tier that served any of their prompt."""
-    some = sum_by(count_rate(TIME_TO_FIRST_TOKEN, ENGINE, served_from=served_from), "served_from")
-    every = sum_by(count_rate(TIME_TO_FIRST_TOKEN, ENGINE))
-    return f"{some} / ignoring (served_from) group_left () {where_any(every)}"
+    some = sum_by(recorded(TTFT_BUCKET_RATE, ENDPOINT, served_from=served_from, le="+Inf"), "served_from")
+    every = sum_by(recorded(TTFT_BUCKET_RATE, ENDPOINT, le="+Inf"))
+    return ratio(some, every, on="ignoring (served_from) group_left ()")
+
+
+def late_ratio() -> str:
+    """Share of requests that missed the TTFT objective, by endpoint."""
+    named = ("namespace", "endpoint")
+    late = sum_by(recorded(slow_rate(DEFAULT_OBJECTIVE), ENDPOINT), *named)
+    return ratio(late, sum_by(recorded(FIRST_TOKEN_RATE, ENDPOINT), *named))
+
+
+def prompt_tokens_a_request() -> str:
+    """Mean prompt tokens of a request: what was asked."""
+    return ratio(sum_by(recorded(TOKEN_RATE, ENDPOINT)), sum_by(recorded(FIRST_TOKEN_RATE, ENDPOINT)))
+
+
+def computed_tokens_a_request() -> str:
+    """Mean prompt tokens of a request that no cache had: what had to be computed."""
+    computed = sum_by(recorded(TOKEN_RATE_BY_TIER, ENDPOINT, tier="computed"))
+    return ratio(computed, sum_by(recorded(FIRST_TOKEN_RATE, ENDPOINT)))
+
+
+def against_expected() -> str:
+    """TTFT over what its prompts explain, by endpoint and model."""
+    return f"max by (namespace, endpoint, model) ({gauge(TTFT_EXPECTED, ENDPOINT)})"
+
+
+def rise_by_cause() -> str:
+    """Seconds that each part adds to TTFT, of the endpoint where it adds most."""
+    return f"max by (cause) ({gauge(TTFT_RISE, ENDPOINT)})"
+
+
+def regressions(metric: Metric) -> str:
+    """What is raised now, with who did it and since when."""
+    kept = ("namespace", "endpoint", "model", "cause", "tier", "reason", "since")
+    return f"max by ({', '.join(kept)}) ({gauge(metric, ENDPOINT)})"
+
+
+def detector_state() -> str:
+    """Where the detector of each endpoint stands."""
+    return f"max by (namespace, endpoint, model, state) ({gauge(DETECTOR_STATE, ENDPOINT)}) == 1"

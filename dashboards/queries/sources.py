@@ -6,11 +6,10 @@ are listed only where something is wrong with them.
 
 from __future__ import annotations
 
-from dashboards.promql import AnyOf, Matcher, gauge, rate, sum_by
+from dashboards.promql import ALL, AnyOf, Matcher, gauge, rate, sum_by
 from dashboards.variables import HERE
 from tierscope.registry.metrics import COMPLETENESS, SOURCE_MESSAGES, SOURCE_UP
 
-ALL = AnyOf(".*")
 LOST = AnyOf("missing|undecodable")
 
 

@@ -7,6 +7,7 @@ holds a tier's blocks (an engine for L0, a cache server for L1, a pool for L2); 
 
 from __future__ import annotations
 
+from tierscope.registry.advice_metrics import ADVICE
 from tierscope.registry.block_metrics import BLOCKS
 from tierscope.registry.labels import ENGINE
 from tierscope.registry.pool_metrics import POOL
@@ -256,27 +257,12 @@ STORE_BYTES = Metric(
     help="Size of the event store on disk.",
     answers="How fast does the history grow?",
 )
-ADVICE_AGE_SECONDS = Metric(
-    name="tierscope_advice_age_seconds",
-    kind=Kind.GAUGE,
-    labels=("namespace", "endpoint"),
-    help="Time since the endpoint's advice was last computed.",
-    answers="Is the advice an operator reads fresh?",
-)
 KUBE_WATCH_UP = Metric(
     name="tierscope_kube_watch_up",
     kind=Kind.GAUGE,
     labels=("resource",),
     help="1 while what is held of a kind of Kubernetes object is up to date, 0 while it cannot be watched.",
     answers="Is the deployment that advice rests on, or an exporter's list of pods, what runs now?",
-    allow=("no_unit",),
-)
-ADVICE_STATUS = Metric(
-    name="tierscope_advice_status",
-    kind=Kind.GAUGE,
-    labels=("namespace", "endpoint", "status"),
-    help="1 for the status of the endpoint's latest advice: recommend, no_change, insufficient_evidence.",
-    answers="Is there something to change?",
     allow=("no_unit",),
 )
 DROPPED_SAMPLES = Metric(
@@ -362,8 +348,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             STORE_REFUSALS,
             STORE_BYTES,
             *RETENTION,
-            ADVICE_AGE_SECONDS,
-            ADVICE_STATUS,
+            *ADVICE,
             KUBE_WATCH_UP,
         ),
     ),

@@ -14,7 +14,7 @@ from tierscope.domain.events import SourceCoverage
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.window import TimeSpan
-from tierscope.registry.metrics import ADVICE_AGE_SECONDS
+from tierscope.registry.advice_metrics import ADVICE_AGE_SECONDS
 from tierscope.registry.types import Sample
 
 NOW = 1_700_000_000.0

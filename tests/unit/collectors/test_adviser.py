@@ -15,7 +15,7 @@ from tierscope.advice.document import Status
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import EngineId
-from tierscope.registry import metrics
+from tierscope.registry import advice_metrics as metrics
 from tierscope.storage.store import Store
 
 CHAT = Deployment("prod", "chat", "model", 2)

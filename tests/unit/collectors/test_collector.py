@@ -16,6 +16,7 @@ from tierscope.domain.settings import CollectorSettings, FeedSource, OtlpProtoco
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.registry import metrics
+from tierscope.registry.advice_metrics import ADVICE_STATUS
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.serving import RemoteReader
 
@@ -152,7 +153,7 @@ def test_the_page_tells_of_feeds_store_and_advice(tmp_path, publish):
     publish_all(publisher, Ledger(1).batches(30))
     with collecting(settings(tmp_path, publisher)) as collector:
         await_true(lambda: received(collector) == {"node-1": 30}, "all is stored")
-        await_true(lambda: told(collector) >= {metrics.STORED_ROWS, metrics.ADVICE_STATUS}, "it is told")
+        await_true(lambda: told(collector) >= {metrics.STORED_ROWS, ADVICE_STATUS}, "it is told")
 
         page = Scrape(collector.addresses["metrics_url"])
 
@@ -161,7 +162,7 @@ def test_the_page_tells_of_feeds_store_and_advice(tmp_path, publish):
     assert page.sums(metrics.COMPLETENESS, "source") == {"feed:node-1": 1}
     assert page.sums(metrics.STORED_ROWS, "table")["requests"] > 0
     assert page.sums(metrics.STORE_BYTES)[()] > 0
-    assert page.sums(metrics.ADVICE_STATUS, "endpoint", status="insufficient_evidence") == {"chat": 1}
+    assert page.sums(ADVICE_STATUS, "endpoint", status="insufficient_evidence") == {"chat": 1}
     assert page.sums(metrics.ADVICE_AGE_SECONDS, "endpoint") == {"chat": 0}
     assert not any(page.sums(metrics.DROPPED_SAMPLES, "reason").values())
 

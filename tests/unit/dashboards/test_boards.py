@@ -11,6 +11,12 @@ from dashboards.boards import BOARDS
 from dashboards.lint.boards import read_board
 from tierscope.registry.metrics import METRICS
 
+
+def panels_of(document: dict) -> list[dict]:
+    """Rows and panels in reading order, those of closed rows after their row."""
+    return [one for panel in document["panels"] for one in (panel, *panel.get("panels", []))]
+
+
 each_board = pytest.mark.parametrize("uid", BOARDS)
 
 
@@ -19,7 +25,7 @@ def test_a_panel_asks_a_question_of_the_table(uid):
     """The description begins with the `answers` of a row."""
     answers = tuple(metric.answers for metric in METRICS)
 
-    for panel in read_board(BOARDS[uid]()).panels:
+    for panel in read_board(BOARDS[uid]()).every_panel:
         assert panel.type == "row" or panel.description.startswith(answers), panel.title
 
 
@@ -27,7 +33,7 @@ def test_a_panel_asks_a_question_of_the_table(uid):
 def test_every_query_goes_to_the_data_source_the_reader_chose(uid):
     """No panel, target or variable names a data source of ours."""
     document = json.loads(BOARDS[uid]())
-    asked = [panel for panel in document["panels"] if panel["type"] != "row"]
+    asked = [panel for panel in panels_of(document) if panel["type"] != "row"]
     asked += [target for panel in asked for target in panel["targets"]]
     asked += [variable for variable in document["templating"]["list"] if variable["type"] == "query"]
 
@@ -54,7 +60,7 @@ def test_a_reader_may_choose_from_the_cluster_down_to_the_replica(uid):
 @each_board
 def test_tiers_come_in_the_order_a_prompt_travels(uid):
     """Panels of tiers stand L0, L1, L2, and so do the origins a panel asks for."""
-    panels = read_board(BOARDS[uid]()).panels
+    panels = read_board(BOARDS[uid]()).every_panel
 
     for prefix in {panel.title[3:] for panel in panels if re.match(r"L\d ", panel.title)}:
         tiers = [panel.title[:2] for panel in panels if panel.title[2:] == f" {prefix}"]
@@ -78,7 +84,7 @@ def test_panels_fill_the_grid_without_overlapping(uid):
 def test_an_origin_has_one_name_and_colour_on_every_panel(uid):
     """Green is L0 wherever one looks."""
     looks: dict[str, set[str]] = {}
-    for panel in json.loads(BOARDS[uid]())["panels"]:
+    for panel in panels_of(json.loads(BOARDS[uid]())):
         for override in panel.get("fieldConfig", {}).get("overrides", []):
             if override["matcher"]["options"] != "computed":
                 looks.setdefault(override["matcher"]["options"], set()).add(
@@ -95,3 +101,52 @@ def test_the_json_is_sorted(uid):
     text = BOARDS[uid]()
 
     assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@each_board
+def test_links_lead_to_boards_that_exist_with_time_and_choices(uid):
+    """A link without them would show another hour of everything."""
+    document = json.loads(BOARDS[uid]())
+    links = [link["url"] for panel in panels_of(document) for link in panel.get("links", [])]
+
+    for url in links:
+        path, _, parameters = url.partition("?")
+        assert path.removeprefix("/d/") in set(BOARDS) - {uid}
+        assert parameters == "${__url_time_range}&${__all_variables}"
+    (others,) = document["links"]
+    assert (others["type"], others["tags"]) == ("dashboards", document["tags"])
+    assert others["keepTime"]
+    assert others["includeVars"]
+
+
+def test_every_board_is_one_step_from_the_overview_or_from_one_it_leads_to():
+    """Whoever begins at the overview finds the rest without knowing their names."""
+    ways = {
+        uid: {
+            link["url"].partition("?")[0].removeprefix("/d/")
+            for panel in panels_of(json.loads(render()))
+            for link in panel.get("links", [])
+        }
+        for uid, render in BOARDS.items()
+    }
+    first = ways["tierscope-overview"]
+
+    assert first | {far for near in first for far in ways[near]} >= set(BOARDS) - {"tierscope-overview"}
+
+
+@each_board
+def test_a_panel_that_is_empty_says_why_in_its_own_words(uid):
+    """Nowhere stands Grafana's bare `No data`, and nowhere a 0 that nobody counted."""
+    for panel in panels_of(json.loads(BOARDS[uid]())):
+        if panel["type"] != "row":
+            assert len(panel["fieldConfig"]["defaults"]["noValue"].split()) >= 4, panel["title"]
+            assert not any(" or vector(0)" in target["expr"] for target in panel["targets"]), panel["title"]
+
+
+@each_board
+def test_panels_that_name_replicas_or_holders_name_a_few(uid):
+    """At five hundred replicas a panel is still read: single ones come only from topk and bottomk."""
+    for panel in panels_of(json.loads(BOARDS[uid]())):
+        for target in panel.get("targets", []):
+            if re.search(r"{{(replica|source)}}", target["legendFormat"]):
+                assert re.match(r"(topk|bottomk)\(\d+, ", target["expr"]), panel["title"]

@@ -7,10 +7,12 @@ import pytest
 from dashboards.queries import tiers
 from tests.promtool_cases import chosen, series
 from tierscope.domain.tiers import Tier
+from tierscope.registry.block_metrics import EVICTED_AGE
 from tierscope.registry.metrics import (
     CAPACITY_BLOCKS,
     CAPACITY_BYTES,
     EVICTED_BLOCKS,
+    LOOKUP_TOKENS,
     RESIDENT_BLOCKS,
     USED_BYTES,
 )
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.system
 
 
 def test_fill_is_a_mean_and_a_largest_never_a_sum(promtool):
-    """Engines at 80, 60 and 70 % are 70 % on average and 80 % at most, not 210 %."""
+    """UD-22: engines at 80, 60 and 70 % are 70 % on average and 80 % at most, not 210 %."""
     inputs = [
         one
         for number, resident in enumerate((80, 60, 70))
@@ -94,4 +96,57 @@ def test_evictions_are_of_the_engines_chosen_in_l0_and_of_every_holder_below(pro
     )
     promtool.check(
         inputs, chosen(tiers.evictions_by_reason(Tier.L1), endpoint="chat"), {'{reason="capacity"}': 4}
+    )
+
+
+def test_a_tiers_content_is_replaced_as_fast_as_it_evicts_for_room(promtool):
+    """600 blocks that lose one a second are replaced in ten minutes; what a clear took is no pressure."""
+    inputs = [
+        *pool(RESIDENT_BLOCKS, "600x20"),
+        evicted("l2", "pool", "pool_removed", 60),
+        evicted("l2", "pool", "clear", 6000),
+    ]
+
+    promtool.check(inputs, chosen(tiers.turnover_seconds(Tier.L2)), {"{}": 600})
+    promtool.check(inputs[:-2], chosen(tiers.turnover_seconds(Tier.L2)), {})
+
+
+def test_lookups_are_of_the_tier_and_of_all_its_holders(promtool):
+    """Found and not found, and their ratio; a tier without lookups has none."""
+    inputs = [
+        series(LOOKUP_TOKENS, f"0+{growth}x20", tier="l1", holder=holder, result=result)
+        for holder, result, growth in (("node-1", "hit", 60), ("node-1", "miss", 60), ("node-2", "miss", 120))
+    ]
+
+    promtool.check(inputs, chosen(tiers.lookups(Tier.L1)), {'{result="hit"}': 1, '{result="miss"}': 3})
+    promtool.check(inputs, chosen(tiers.lookup_hit_ratio(Tier.L1)), {"{}": 0.25})
+    promtool.check(inputs, chosen(tiers.lookup_hit_ratio(Tier.L2)), {})
+
+
+def test_age_at_eviction_is_of_what_was_evicted_for_room(promtool):
+    """The middle of the bucket that all fell into; nothing where nothing was evicted."""
+    inputs = [
+        series(EVICTED_AGE, f"0+{growth}x20", part="_bucket", tier="l1", holder="node-1", le=edge)
+        for edge, growth in (("10", 0), ("20", 60), ("+Inf", 60))
+    ]
+
+    promtool.check(inputs, chosen(tiers.evicted_age(Tier.L1, 0.5)), {"{}": 15})
+    promtool.check(inputs, chosen(tiers.evicted_age(Tier.L0, 0.5)), {})
+
+
+def test_the_fullest_holders_have_names(promtool):
+    """The two of three that have least room; cache servers of one name are told apart by their exporter."""
+    inputs = [
+        one
+        for node, used in (("a", 20), ("b", 90), ("c", 50))
+        for one in (
+            series(USED_BYTES, f"{used}x20", tier="l1", holder="lmcache", instance=node),
+            series(CAPACITY_BYTES, "100x20", tier="l1", holder="lmcache", instance=node),
+        )
+    ]
+
+    promtool.check(
+        inputs,
+        chosen(tiers.fullest(Tier.L1, 2)),
+        {'{holder="lmcache",instance="b"}': 0.9, '{holder="lmcache",instance="c"}': 0.5},
     )

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tierscope.registry import (
+    advice_metrics,
     block_metrics,
     metrics,
     pool_metrics,
@@ -96,7 +97,15 @@ def test_a_retired_row_names_its_successor(metric):
 
 def test_every_row_is_listed_once():
     """A row that no group lists is neither published nor documented."""
-    tables = (metrics, block_metrics, pool_metrics, regression_metrics, store_metrics, transfer_metrics)
+    tables = (
+        metrics,
+        advice_metrics,
+        block_metrics,
+        pool_metrics,
+        regression_metrics,
+        store_metrics,
+        transfer_metrics,
+    )
     rows = [value for table in tables for value in vars(table).values() if isinstance(value, Metric)]
 
     assert sorted(row.name for row in rows) == sorted(metric.name for metric in METRICS)

@@ -1,0 +1,46 @@
+"""The figures of a recommendation that boards draw: its curves at multiples of today's sizes, its points."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tierscope.registry import advice_metrics as metrics
+from tierscope.registry.types import Sample
+
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Multiples of a tier's present size."""
+POINTS = ("current", "recommended")
+
+Endpoint = tuple[str, str]
+
+
+def advice_figures(endpoint: Endpoint, document: Mapping[str, Any]) -> Iterator[Sample]:
+    """Yield the samples of a recommendation's curves; a document without curves has none."""
+    for tier, curve in document.get("curves", {}).items():
+        for point in POINTS:
+            if (found := curve[point]) is not None:
+                labels = (*endpoint, tier, point)
+                yield Sample(metrics.ADVISED_CAPACITY_BYTES, labels, found["capacity_bytes"])
+                yield Sample(metrics.ADVISED_HIT_RATIO, labels, found["hit_ratio"])
+        yield from _ghosts(endpoint, tier, curve)
+
+
+def _ghosts(endpoint: Endpoint, tier: str, curve: Mapping[str, Any]) -> Iterator[Sample]:
+    if curve["current"] is None:
+        return
+    for scale in SCALES:
+        size = scale * curve["current"]["capacity_bytes"]
+        ratio = _ratio_at(size, curve["capacity_bytes"], curve["hit_ratio"])
+        if ratio is not None:
+            yield Sample(metrics.GHOST_HIT_RATIO, (*endpoint, tier, f"{scale:g}"), ratio)
+
+
+def _ratio_at(size: float, sizes: Sequence[float], ratios: Sequence[float]) -> float | None:
+    """Hit ratio at the largest measured size that is not above `size`; None where all are.
+
+    The largest of all holds everything that was asked for, so what is larger serves the same.
+    """
+    column = bisect_right(sizes, size) - 1
+    return ratios[column] if column >= 0 else None

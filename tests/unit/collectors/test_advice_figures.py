@@ -1,0 +1,48 @@
+"""What boards draw of a recommendation is what the recommendation says."""
+
+from __future__ import annotations
+
+from collectors.advice_figures import advice_figures
+from tierscope.registry.advice_metrics import ADVISED_CAPACITY_BYTES, ADVISED_HIT_RATIO, GHOST_HIT_RATIO
+
+CURVE = {
+    "capacity_bytes": [100.0, 200.0, 400.0],
+    "hit_ratio": [0.1, 0.3, 0.5],
+    "current": {"capacity_bytes": 200.0, "hit_ratio": 0.3},
+    "recommended": {"capacity_bytes": 400.0, "hit_ratio": 0.5},
+}
+
+
+def figures(**curves):
+    """Values by metric and labels after the endpoint's."""
+    found = advice_figures(("ns", "chat"), {"curves": curves})
+    return {(one.metric, *one.labels[2:]): one.value for one in found}
+
+
+def test_a_curve_is_told_at_multiples_of_todays_size():
+    """As the document reads it: at the largest measured size below. What is larger than all holds no more."""
+    found = figures(l1=CURVE)
+
+    ghosts = {key[1:]: value for key, value in found.items() if key[0] is GHOST_HIT_RATIO}
+    assert ghosts == {("l1", "0.5"): 0.1, ("l1", "1"): 0.3, ("l1", "2"): 0.5, ("l1", "4"): 0.5}
+
+
+def test_a_size_below_the_curve_is_absent():
+    """A quarter of today's size is less than anyone measured: no number, and not zero."""
+    assert (GHOST_HIT_RATIO, "l1", "0.25") not in figures(l1=CURVE)
+
+
+def test_today_and_what_is_advised_are_points():
+    """With the hit ratio expected at each; without a change there is only today's."""
+    found = figures(l1=CURVE, l2={**CURVE, "recommended": None})
+
+    assert found[ADVISED_CAPACITY_BYTES, "l1", "recommended"] == 400.0
+    assert found[ADVISED_HIT_RATIO, "l1", "recommended"] == 0.5
+    assert found[ADVISED_CAPACITY_BYTES, "l2", "current"] == 200.0
+    assert (ADVISED_CAPACITY_BYTES, "l2", "recommended") not in found
+
+
+def test_advice_without_curves_draws_nothing():
+    """Too little evidence is no curve at 0."""
+    assert figures() == {}
+    assert list(advice_figures(("ns", "chat"), {"status": "insufficient_evidence"})) == []

@@ -1,0 +1,83 @@
+"""Balance and hits over replicas are right at known inputs."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboards.queries import routing
+from tests.promtool_cases import chosen, engine, series, tokens
+from tierscope.registry.metrics import REQUESTS, TIME_TO_FIRST_TOKEN
+
+pytestmark = pytest.mark.system
+
+A, B, C = (f'{{namespace="ns",endpoint="chat",replica="chat-{number}"}}' for number in range(3))
+
+
+def served(*growths: int, status: str = "served") -> list[dict[str, str]]:
+    """Replicas that serve so many requests a minute each."""
+    return [
+        series(REQUESTS, f"0+{growth}x20", **engine(f"chat-{number}"), status=status)
+        for number, growth in enumerate(growths)
+    ]
+
+
+def test_balance_is_the_busiest_over_the_mean(promtool):
+    """One of three replicas does half of it: 1.5 times the mean. A replica that serves nothing counts too."""
+    busiest = routing.busiest_over_mean(routing.requests())
+
+    promtool.check(served(60, 30, 30), chosen(busiest), {'{namespace="ns",endpoint="chat"}': 1.5})
+    promtool.check(served(60, 0), chosen(busiest), {'{namespace="ns",endpoint="chat"}': 2})
+
+
+def test_without_requests_there_is_no_balance(promtool):
+    """Idle replicas are neither balanced nor not."""
+    promtool.check(served(0, 0), chosen(routing.busiest_over_mean(routing.requests())), {})
+
+
+def test_only_requests_that_were_served_are_load(promtool):
+    """What was aborted or preempted is told by itself."""
+    inputs = [*served(60), *served(120, status="aborted")]
+
+    promtool.check(inputs, chosen(routing.requests()), {A: 1})
+    promtool.check(inputs, chosen(routing.by_status()), {'{status="aborted"}': 2})
+
+
+def test_the_cached_share_of_each_replica_rests_on_its_own_tokens(promtool):
+    """Quantiles over replicas tell a cold one; the ends have names."""
+    inputs = [
+        *tokens("chat-0", l0=90, computed=10),
+        *tokens("chat-1", l0=50, computed=50),
+        *tokens("chat-2", computed=100),
+    ]
+
+    promtool.check(inputs, chosen(routing.cached_ratio()), {A: 0.9, B: 0.5, C: 0})
+    promtool.check(inputs, chosen(routing.share_of_replicas(0.5, routing.cached_ratio())), {"{}": 0.5})
+    promtool.check(inputs, chosen(routing.least(1, routing.cached_ratio())), {C: 0})
+    promtool.check(inputs, chosen(routing.most(1, routing.computed_tokens())), {C: 100 / 60})
+
+
+def test_hits_on_the_node_are_of_all_hits(promtool):
+    """Computed tokens are no question of where hits were found; those of an unknown tier are hits."""
+    inputs = tokens(l0=50, l1=10, l2=30, external=10, computed=900)
+
+    promtool.check(inputs, chosen(routing.found_here_ratio()), {"{}": 0.6})
+
+
+def test_mean_ttft_of_a_replica_is_of_its_own_requests(promtool):
+    """A sum over a count, by replica; without requests there is none."""
+    inputs = [
+        series(TIME_TO_FIRST_TOKEN, values, part=part, **engine(replica), served_from="l0")
+        for replica, part, values in (
+            ("chat-0", "_sum", "0+30x20"), ("chat-0", "_count", "0+60x20"),
+            ("chat-1", "_sum", "7x20"), ("chat-1", "_count", "7x20"),
+        )
+    ]  # fmt: skip
+
+    promtool.check(inputs, chosen(routing.mean_ttft()), {A: 0.5})
+
+
+def test_replicas_that_serve_are_counted(promtool):
+    """One that is there and gets nothing is not among them."""
+    promtool.check(
+        served(60, 0, 1), chosen(routing.replicas_that_serve()), {'{namespace="ns",endpoint="chat"}': 2}
+    )

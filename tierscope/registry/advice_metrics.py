@@ -1,0 +1,52 @@
+"""Metrics of the advice: whether it is fresh, what it says, and the curves it rests on."""
+
+from __future__ import annotations
+
+from tierscope.registry.types import Kind, Metric
+
+ADVICE_AGE_SECONDS = Metric(
+    name="tierscope_advice_age_seconds",
+    kind=Kind.GAUGE,
+    labels=("namespace", "endpoint"),
+    help="Time since the endpoint's advice was last computed.",
+    answers="Is the advice an operator reads fresh?",
+)
+ADVICE_STATUS = Metric(
+    name="tierscope_advice_status",
+    kind=Kind.GAUGE,
+    labels=("namespace", "endpoint", "status"),
+    help="1 for the status of the endpoint's latest advice: recommend, no_change, insufficient_evidence.",
+    answers="Is there something to change?",
+    allow=("no_unit",),
+)
+GHOST_HIT_RATIO = Metric(
+    name="tierscope_ghost_hit_ratio",
+    kind=Kind.GAUGE,
+    labels=("namespace", "endpoint", "tier", "scale"),
+    help="Hit ratio of a tier and those above it, had it so many times its present size (scale), by the "
+    "latest advice's curve; absent below the sizes that the curve covers.",
+    answers="What would more or less of a tier have served?",
+)
+ADVISED_CAPACITY_BYTES = Metric(
+    name="tierscope_advised_capacity_bytes",
+    kind=Kind.GAUGE,
+    labels=("namespace", "endpoint", "tier", "point"),
+    help="Size of one holder of a tier by the latest advice, by point: current, and recommended where it "
+    "advises another.",
+    answers="Which size does the advice say, and from which does it start?",
+)
+ADVISED_HIT_RATIO = Metric(
+    name="tierscope_advised_hit_ratio",
+    kind=Kind.GAUGE,
+    labels=("namespace", "endpoint", "tier", "point"),
+    help="Hit ratio of a tier and those above it that the latest advice expects at each of these sizes.",
+    answers="What is the advised size expected to serve, and today's?",
+)
+
+ADVICE: tuple[Metric, ...] = (
+    ADVICE_AGE_SECONDS,
+    ADVICE_STATUS,
+    GHOST_HIT_RATIO,
+    ADVISED_CAPACITY_BYTES,
+    ADVISED_HIT_RATIO,
+)
