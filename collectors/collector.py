@@ -112,7 +112,7 @@ class Collector:
 
     def _start(self) -> None:
         settings, complaints = self._settings, Complaints(self._monotonic)
-        store = Store.open(settings.store_path, clock=self._clock)
+        store = Store.open(settings.store_path, settings.lake, clock=self._clock)
         self._started.callback(store.close)
         self._store = store
         self._push_metrics()

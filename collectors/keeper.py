@@ -30,17 +30,18 @@ class Keeper(Worker):
             most_bytes=settings.most_store_bytes,
         )
         self._maintain_seconds = settings.maintain_seconds
+        self._keep_snapshots_seconds = settings.lake.keep_snapshots_seconds
         self._complaints = complaints
         self._retired: Counter[str] = Counter()
 
     def samples(self) -> Iterator[Sample]:
         """Yield what the store uses, may use and reaches back to; absent while the store does not answer."""
-        yield Sample(metrics.STORE_BYTES, (), self._store.size_bytes())
         if self._keeping.most_bytes is not None:
             yield Sample(store_metrics.STORE_LIMIT_BYTES, (), self._keeping.most_bytes)
         for table, rows in dict(self._retired).items():
             yield Sample(store_metrics.RETIRED_ROWS, (table,), rows)
         try:
+            yield Sample(metrics.STORE_BYTES, (), self._store.size_bytes())
             used, history = self._store.used_bytes(), self._store.history_hours()
         except StoreUnusable:
             return
@@ -56,6 +57,7 @@ class Keeper(Worker):
     def _keep(self) -> None:
         try:
             retired = self._store.retain(self._keeping)
+            self._store.maintained(self._keep_snapshots_seconds)
         except StoreUnusable as error:
             self._complaints.say("store retention", error)
             return

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import lakes
+
 # How long an example takes says nothing on a shared machine; compiled kernels are slow the first time.
 # A commit is judged by the same examples everywhere; `make explore` draws new ones.
 settings.register_profile("tierscope", deadline=None, derandomize=True)
@@ -43,6 +45,37 @@ def traces() -> Path:
     if not folder.is_dir():
         pytest.fail(f"no traces at {folder}; name their folder in TIERSCOPE_TRACES")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL of this session's own; skips, naming the package, where there is none."""
+    if not lakes.BINARIES:
+        pytest.skip("PostgreSQL is not installed; `make system` installs it (package postgresql)")
+    with lakes.postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["file", "lake"])
+def places(request, tmp_path_factory):
+    """Return a function that makes a place for a store: `Store.open(*places(), clock=clock)`.
+
+    What a test says of a store it says of a file and of a lake. On a lake only those marked `lake` run in
+    the main suite, the others with the long ones.
+    """
+    if request.param == "file":
+        return lambda: (tmp_path_factory.mktemp("store") / "the store's.duckdb",)
+    server = request.getfixturevalue("postgres")
+    return lambda: tuple(server.lake(tmp_path_factory.mktemp("lake")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """A store's tests on a lake are long ones, but for those that are marked."""
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if parameters.get("places") == "lake" and item.get_closest_marker("lake") is None:
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,8 @@ PATH = "/v1/recommendations/"
 
 def recommend(
     store: Annotated[
-        Path | None, typer.Option("--store", help="File of a store that no collector has open.")
+        Path | None,
+        typer.Option("--store", help="File of a store that no collector has open, or a lake's name."),
     ] = None,
     url: Annotated[str | None, typer.Option("--url", help="Base address of a running API.")] = None,
     trace: Annotated[

@@ -22,7 +22,9 @@ def regress(
     since: Annotated[
         str, typer.Option(help="Judge what came after: 90m, 2h, 1d before now, or unix seconds.")
     ] = "1h",
-    store: Annotated[Path | None, typer.Option(help="File of a store that no collector has open.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="File of a store that no collector has open, or a lake's name.")
+    ] = None,
     url: Annotated[str | None, typer.Option(help="API to ask instead.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="NS/NAME; may be left out where there is one.")] = None,
     learn: Annotated[str, typer.Option(help="How much history before that says what is usual.")] = "6h",

@@ -14,7 +14,8 @@ from tierscope.domain.errors import BadInput
 def report(
     html: Annotated[Path, typer.Option("--html", help="File to write.")],
     store: Annotated[
-        Path | None, typer.Option("--store", help="File of a store that no collector has open.")
+        Path | None,
+        typer.Option("--store", help="File of a store that no collector has open, or a lake's name."),
     ] = None,
     url: Annotated[str | None, typer.Option("--url", help="Base address of a running API.")] = None,
     endpoint: Annotated[

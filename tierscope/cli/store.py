@@ -10,12 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tierscope.domain.lake_settings import is_lake
+
 if TYPE_CHECKING:
     from tierscope.storage.upkeep import Upkeep
 
 app = typer.Typer(no_args_is_help=True, help="Look after an event store.")
 
-File = Annotated[Path, typer.Argument(help="The store's file.", exists=True, dir_okay=False)]
+
+def _there(store: Path) -> Path:
+    """Refuse a file that is not there; whether a lake is there its PostgreSQL says."""
+    if not is_lake(store) and not store.is_file():
+        raise typer.BadParameter(f"there is no file {store}")
+    return store
+
+
+File = Annotated[
+    Path,
+    typer.Argument(help="The store's file, or the name of its lake (ducklake:postgres:…).", callback=_there),
+]
 Socket = Annotated[
     Path | None, typer.Option(help="Socket of the collector that owns it, where its settings choose one.")
 ]
@@ -100,13 +113,13 @@ def _hash_of(salt_file: Path, key_file: Path | None) -> int | None:
 
 @contextmanager
 def _upkeep(path: Path, socket: Path | None) -> Iterator[Upkeep]:
-    """The store, through the collector that owns it where one listens, else opened here."""
+    """The store, through the collector that owns its file where one listens, else opened here."""
     from tierscope.storage.serving import socket_path, somebody_listens
     from tierscope.storage.store import Store
     from tierscope.storage.upkeep import RemoteUpkeep
 
     listening = socket_path(path, socket)
-    if somebody_listens(listening):
+    if not is_lake(path) and somebody_listens(listening):
         remote = RemoteUpkeep(listening)
         try:
             yield remote

@@ -6,17 +6,13 @@ generated from here and a test compares the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from tierscope.domain.deployment import Deployment, Objective
 from tierscope.domain.discovery import ExporterPods, PodDiscovery
-
-
-def documented(doc: str, **kwargs: Any) -> Any:
-    """Declare a dataclass field with the line that documents it."""
-    return field(metadata={"doc": doc}, **kwargs)
+from tierscope.domain.documented import documented
+from tierscope.domain.lake_settings import LakeSettings
 
 
 class OtlpProtocol(StrEnum):
@@ -308,7 +304,12 @@ class KubernetesSettings:
 class CollectorSettings:
     """`tierscope collect`: which feeds to store, where, and how often to advise."""
 
-    store_path: str = documented("File of the event store.", default="tierscope.duckdb")
+    store_path: str = documented(
+        "File of the event store; or the lake that several collectors write, "
+        "`ducklake:postgres:dbname=… host=… user=…` (the password is libpq's: `PGPASSFILE`, `PGPASSWORD`).",
+        default="tierscope.duckdb",
+    )
+    lake: LakeSettings = documented("Of a store that is a lake.", default_factory=LakeSettings)
     feeds: tuple[FeedSource, ...] = documented("The exporters to read.", default=())
     socket_path: str | None = documented(
         "Local socket on which readers ask the collector; none: beside the store file.", default=None
@@ -327,7 +328,11 @@ class CollectorSettings:
         "Most the store may use on disk; the oldest hours are reduced before their time to stay below it.",
         default=50 * 1024**3,
     )
-    maintain_seconds: float = documented("Pause between two looks at age and size.", default=300.0)
+    maintain_seconds: float = documented(
+        "Pause between two looks at age and size, and between two times that a lake's rows become files and "
+        "its small files are joined.",
+        default=300.0,
+    )
     advise_seconds: float = documented("Pause between two computations of advice.", default=30.0)
     advise_window_seconds: float = documented("Span of history that advice rests on.", default=24 * 3600.0)
     regress_seconds: float = documented("Pause between two looks of the regression detector.", default=15.0)

@@ -1,32 +1,30 @@
-"""One open DuckDB file: cursors for many readers, transactions for one writer at a time."""
+"""One open store: cursors for many readers, transactions for one writer at a time."""
 
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import duckdb
 
 from tierscope.domain.errors import StoreUnusable
-from tierscope.storage.failures import explained
+from tierscope.storage.places import Place
 
 _CLOSE_WAIT_SECONDS = 0.05
 _CLOSE_WAITS = 600
 
 
 class Database:
-    """The file at `path`, shared by threads. Errors of DuckDB leave it as `StoreUnusable`.
+    """The store at a place, shared by threads. Errors of DuckDB leave it as `StoreUnusable`.
 
     Every use gets a cursor of its own, which DuckDB gives a snapshot of its own: readers neither block
-    the writer nor each other. Writers take turns. After an error that DuckDB calls fatal the file is
+    the writer nor each other. Writers take turns. After an error that DuckDB calls fatal the store is
     opened anew by the next use.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False, threads: int = 2) -> None:
-        self.path = path
+    def __init__(self, place: Place, *, read_only: bool = False, threads: int = 2) -> None:
+        self.place = place
         self._read_only = read_only
         self._threads = threads
         self._idle = threading.Condition()
@@ -36,22 +34,17 @@ class Database:
         self._connection: duckdb.DuckDBPyConnection | None = self._connect()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        # A configuration that no one else has makes a second opening in this process an error; DuckDB
-        # would hand out the same open file, and two writers would each think they are the only one.
-        config: dict[str, str | bool | int | float | list[str]] = {
-            "threads": self._threads,
-            "custom_user_agent": f"tierscope {uuid.uuid4()}",
-        }
         try:
-            return duckdb.connect(str(self.path), read_only=self._read_only, config=config)
+            return self.place.connect(read_only=self._read_only, threads=self._threads)
         except duckdb.Error as error:
-            raise explained(error, self.path) from error
+            raise self.place.explained(error) from error
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Lend a cursor for one read; raises `StoreUnusable` once the store is closed."""
         cursor = self._borrow()
         try:
+            self.place.enter(cursor)
             yield cursor
         except duckdb.Error as error:
             raise self._failed(error) from error
@@ -107,7 +100,7 @@ class Database:
     def _borrow(self) -> duckdb.DuckDBPyConnection:
         with self._idle:
             if self._closed:
-                raise StoreUnusable("the store is closed", where=str(self.path), fix="open it again")
+                raise StoreUnusable("the store is closed", where=self.place.name, fix="open it again")
             if self._connection is None:
                 self._connection = self._connect()
             cursor = self._connection.cursor()
@@ -125,8 +118,8 @@ class Database:
             with self._idle:
                 self._connection = None
         if self._closed:
-            return StoreUnusable("the store was closed meanwhile", where=str(self.path), fix="open it again")
-        return explained(error, self.path)
+            return StoreUnusable("the store was closed meanwhile", where=self.place.name, fix="open it again")
+        return self.place.explained(error)
 
     def _disconnect(self) -> None:
         # A cursor keeps the file open and locked, so the file is free only when all are back. An

@@ -1,4 +1,4 @@
-"""Answers to a `Reader`'s questions out of a DuckDB file."""
+"""Answers to a `Reader`'s questions out of DuckDB."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ import msgspec
 from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 from tierscope.storage.columns import SPLIT
 from tierscope.storage.database import Database
-from tierscope.storage.opening import open_to_read
+from tierscope.storage.opening import open_to_read, place_of
 from tierscope.storage.schema import TABLES
 from tierscope.storage.windows import read_window, span_values
 
 
 class DuckDbReader:
-    """A `Reader` of an open DuckDB file."""
+    """A `Reader` of an open store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @classmethod
-    def open(cls, path: str | Path) -> DuckDbReader:
-        """Open a store's file that no collector writes; close it with `close`. Raises `StoreUnusable`."""
-        return cls(open_to_read(Path(path).absolute()))
+    def open(cls, store: str | Path, lake: LakeSettings | None = None) -> DuckDbReader:
+        """Open a store: a file that no collector writes, or a lake. Close it with `close`.
+
+        Raises `StoreUnusable`.
+        """
+        return cls(open_to_read(place_of(store, lake)))
 
     def close(self) -> None:
-        """Close the file that `open` opened."""
+        """Close the store that `open` opened."""
         self._database.close()
 
     def endpoints(self) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +24,13 @@ class StoreDamaged(StoreUnusable):
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
+class Failure:
     """What DuckDB's words mean: `sign` is searched in them, and its groups fill in `what`."""
 
     sign: str
     what: str
     fix: str
+    kind: type[StoreUnusable] = StoreUnusable
 
 
 _ASIDE = "nothing was changed; move the file away, or restore a copy of it"
@@ -40,44 +42,52 @@ _DAMAGED = re.compile(
 )
 _DAMAGE_FIX = "its collector sets it aside and begins a new one when it starts; or restore a copy of it"
 
-_FAILURES = (
-    _Failure(
+FILE_FAILURES = (
+    Failure(
         r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)",
         "the store is in use by another process: PID {pid} ({program}) holds its lock",
         "ask the running collector's API with --url instead of opening its file, or stop that process",
     ),
-    _Failure(
+    Failure(
         "different configuration than existing connections",
         "the store is already open in this process",
         "use the store that is open, or close it first",
     ),
-    _Failure(
+    Failure(
         "not a valid DuckDB database file",
         "the file is not a DuckDB file",
         _ASIDE,
     ),
-    _Failure(
+    Failure(
         r"version number (?P<theirs>\d+), but we can only read versions? (?P<ours>[^.]+)",
         "the file has DuckDB's file format {theirs}; this release reads {ours}",
         "open it with the release that wrote it, or a later one; nothing was changed",
     ),
-    _Failure(
+    Failure(
         "No space left on device|File too large|Disk quota exceeded",
         "the disk is full; what was already stored is safe",
         "free some space; a collector goes on by itself once there is room",
     ),
-    _Failure(
+    Failure(
         r"(?P<why>No such file or directory|Permission denied|Is a directory|Not a directory"
         r"|[Rr]ead-only( file system)?)",
         "the store cannot be opened or written: {why}",
         "name a file that can be written, in a folder that exists",
     ),
-    _Failure(
+    Failure(
         "Too many open files",
         "this process may open no more files",
         "raise its limit of open files (ulimit -n)",
     ),
 )
+
+
+def found_among(failures: Iterable[Failure], text: str, where: str) -> StoreUnusable | None:
+    """The first of the failures that DuckDB's words are a sign of; None: they are none of them."""
+    for failure in failures:
+        if (match := re.search(failure.sign, text, re.DOTALL)) is not None:
+            return failure.kind(failure.what.format(**match.groupdict()), where=where, fix=failure.fix)
+    return None
 
 
 def explained(error: duckdb.Error, path: Path) -> StoreUnusable:
@@ -91,9 +101,8 @@ def explained(error: duckdb.Error, path: Path) -> StoreUnusable:
             fix=_DAMAGE_FIX,
             log_bytes=None if trusted is None else int(trusted),
         )
-    for failure in _FAILURES:
-        if (match := re.search(failure.sign, text, re.DOTALL)) is not None:
-            return StoreUnusable(failure.what.format(**match.groupdict()), where=str(path), fix=failure.fix)
+    if (told := found_among(FILE_FAILURES, text, str(path))) is not None:
+        return told
     first_line = text.strip().partition("\n")[0]
     if isinstance(error, duckdb.IOException | duckdb.FatalException | duckdb.InternalException):
         return StoreUnusable(f"the store is damaged: {first_line}", where=str(path), fix=_ASIDE)

@@ -111,10 +111,14 @@ def write(
     encoder: ChainEncoder,
     bridge: CounterBridge,
     first_hour: int | None = None,
+    *,
+    joins_coverage: bool = True,
 ) -> Appended:
     """Write a plan inside the caller's transaction. If that is rolled back, encoder and bridge must forget.
 
     Hours before `first_hour` are sums already: what is told of them once more would count twice.
+    `joins_coverage` False leaves complete intervals of a minute rows of their own, for a store in which
+    changing rows of old files is dear; they mean the same.
     """
     told: Found = [
         (feed, added)
@@ -132,12 +136,20 @@ def write(
         found = _storable(found, appended)
         _write_entries(cursor, found, encoder, appended.rows)
     sources = ((feed, entry) for feed, entry in found if isinstance(entry, SourceCoverage))
-    _write_coverage(cursor, [*sources, *plan.coverage], appended.rows)
+    _write_coverage(cursor, [*sources, *plan.coverage], appended.rows, joins=joins_coverage)
     bridge.keep(cursor)
     if ended := end_lives_before(cursor, told):
         appended.rows[BLOCK_EVENTS.name] += ended
     _write_positions(cursor, plan.states)
     return appended
+
+
+def stored_states(cursor: duckdb.DuckDBPyConnection) -> dict[Run, FeedState]:
+    """How far every run of every exporter is stored."""
+    stored = cursor.execute(
+        f"SELECT exporter, incarnation, feed, sequence, at_unix_seconds FROM {FEED_POSITIONS.name}"
+    ).fetchall()
+    return {(exporter, incarnation): FeedState(*state) for exporter, incarnation, *state in stored}
 
 
 def _is_late(entry: LedgerEntry, first_hour: int | None) -> bool:
@@ -235,9 +247,15 @@ def _name(entry: LedgerEntry) -> str:
 
 
 def _write_coverage(
-    cursor: duckdb.DuckDBPyConnection, found: Iterable[tuple[int, SourceCoverage]], counts: Counter[str]
+    cursor: duckdb.DuckDBPyConnection,
+    found: Iterable[tuple[int, SourceCoverage]],
+    counts: Counter[str],
+    *,
+    joins: bool,
 ) -> None:
     whole, broken = by_minute(found)
+    if not joins:
+        whole, broken = [], [*whole, *broken]
     if whole:
         made = [rows.coverage_row(interval, feed) for feed, interval in whole]
         first = min(interval.since_unix_seconds for _, interval in whole) // 60 * 60

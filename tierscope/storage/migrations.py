@@ -36,7 +36,10 @@ def bring_up(cursor: duckdb.DuckDBPyConnection, version: int | None, at_unix_sec
 def _columns(cursor: duckdb.DuckDBPyConnection) -> Mapping[str, set[str]]:
     """The columns of each table of the file, by its name."""
     found: dict[str, set[str]] = {}
-    names = cursor.execute("SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal")
+    names = cursor.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() "
+        "WHERE NOT internal AND database_name = current_database()"
+    )
     for table, column in names.fetchall():
         found.setdefault(table, set()).add(column)
     return found

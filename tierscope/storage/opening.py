@@ -1,4 +1,4 @@
-"""Opening a store's file: make its tables, or find out that the file is not one we can use."""
+"""Opening a store: make its tables, or find out that what is there is not one we can use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from pathlib import Path
 import duckdb
 
 from tierscope.domain.errors import StoreUnusable
+from tierscope.domain.lake_settings import LakeSettings, is_lake
 from tierscope.storage.database import Database
 from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.hourly import RETENTION
+from tierscope.storage.lake import LakePlace
+from tierscope.storage.lake_failures import StoreContended
 from tierscope.storage.migrations import bring_up
+from tierscope.storage.places import FilePlace, Place
 from tierscope.storage.recovery import log_of, recover
 from tierscope.storage.schema import DEPLOYMENTS, FEED_POSITIONS, SCHEMA_VERSION, VERSION
+from tierscope.storage.turns import LakeTurns, say_views_are_ours, views_are_ours
 
 _HEADERS_BYTES = 3 * 4096
 """No DuckDB file is shorter: one main header and two that take turns."""
@@ -22,10 +27,19 @@ _HEADERS_BYTES = 3 * 4096
 _MAGIC, _MAGIC_AT = b"DUCK", 8
 
 
+_TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND NOT temporary"
 _READ_AT_THE_START = (FEED_POSITIONS, RETENTION, DEPLOYMENTS)
+
+_MOST_TRIES = 9
+"""Collectors that start together make a lake together; one of them is first."""
 
 _MOST_RECOVERIES = 3
 """A log cut before its first damaged entry may show another damage; then all of it is set aside."""
+
+
+def place_of(store: str | Path, lake: LakeSettings | None) -> FilePlace | LakePlace:
+    """The place that a store's name names."""
+    return LakePlace(str(store), lake) if is_lake(store) else FilePlace(Path(store).absolute())
 
 
 def open_to_write(path: Path, clock: Callable[[], float]) -> Database:
@@ -44,7 +58,7 @@ def open_to_write(path: Path, clock: Callable[[], float]) -> Database:
 
 
 def _opened(path: Path, clock: Callable[[], float]) -> Database:
-    database = Database(path)
+    database = Database(FilePlace(path))
     try:
         prepare(database, clock())
     except BaseException:
@@ -60,6 +74,34 @@ def prepare(database: Database, at_unix_seconds: float) -> None:
         bring_up(cursor, version, at_unix_seconds)
         for table in _READ_AT_THE_START:  # damage shows when a block is read
             cursor.execute(f"FROM {table.name}").fetchall()
+
+
+def open_lake(place: LakePlace, clock: Callable[[], float]) -> Database:
+    """Open a lake to write it beside others, and make it where it is not there; raises `StoreUnusable`."""
+    database = Database(place)
+    try:
+        for tries_left in range(_MOST_TRIES, -1, -1):
+            try:
+                with LakeTurns(database).queued():
+                    _prepare_lake(database, clock())
+            except StoreContended:
+                if not tries_left:
+                    raise
+            else:
+                return database
+    except BaseException:
+        database.close()
+        raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _prepare_lake(database: Database, at_unix_seconds: float) -> None:
+    version = _version_of(database)
+    with database.transaction() as cursor:
+        if views_are_ours(cursor) and version == VERSION:
+            return
+        bring_up(cursor, version, at_unix_seconds)
+        say_views_are_ours(cursor)
 
 
 def _remove_unfinished(path: Path) -> None:
@@ -80,26 +122,28 @@ def _remove_unfinished(path: Path) -> None:
         return  # DuckDB will say what is wrong with it
 
 
-def open_to_read(path: Path) -> Database:
-    """Open an existing store that no process writes; many may read. Raises `StoreUnusable`."""
-    if not path.exists():
-        raise StoreUnusable("there is no store", where=str(path), fix="name the file a collector has written")
-    database = Database(path, read_only=True)
+def open_to_read(place: Place) -> Database:
+    """Open an existing store, a file only if no process writes it; many may read. Raises `StoreUnusable`."""
+    if isinstance(place, FilePlace) and not place.path.exists():
+        raise StoreUnusable(
+            "there is no store", where=place.name, fix="name the file a collector has written"
+        )
+    database = Database(place, read_only=True)
     try:
-        _check_readable(_version_of(database), path)
+        _check_readable(_version_of(database), place.name)
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _check_readable(version: int | None, path: Path) -> None:
+def _check_readable(version: int | None, where: str) -> None:
     if version is None:
-        raise StoreUnusable("the store is empty", where=str(path), fix="let a collector write into it first")
+        raise StoreUnusable("the store is empty", where=where, fix="let a collector write into it first")
     if version < VERSION:
         raise StoreUnusable(
             f"the store is of version {version}; this release reads version {VERSION}",
-            where=str(path),
+            where=where,
             fix="`tierscope store upgrade` brings it up to this release, as starting its collector does",
         )
 
@@ -110,18 +154,18 @@ def _version_of(database: Database) -> int | None:
     Raises `StoreUnusable` for the tables of someone else, and for those of a newer release.
     """
     with database.reading() as cursor:
-        names = {name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        names = {name for (name,) in cursor.execute(_TABLES).fetchall()}
         version = _highest(cursor) if SCHEMA_VERSION.name in names else None
     if version is None and names:
         raise StoreUnusable(
             f"the file is a DuckDB file of someone else; it holds {', '.join(sorted(names)[:3])}",
-            where=str(database.path),
+            where=database.place.name,
             fix="name another file for the store; nothing was changed",
         )
     if version is not None and version > VERSION:
         raise StoreUnusable(
             f"the store is of version {version}; this release knows versions up to {VERSION}",
-            where=str(database.path),
+            where=database.place.name,
             fix="use the release that wrote it, or a later one; nothing was changed",
         )
     return version

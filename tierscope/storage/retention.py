@@ -92,11 +92,6 @@ def oldest_hours(cursor: duckdb.DuckDBPyConnection) -> tuple[int | None, int | N
     return _scalar(cursor, raw), _scalar(cursor, f"SELECT min(hour) FROM ({sums})")
 
 
-def used_bytes(cursor: duckdb.DuckDBPyConnection) -> int:
-    """Bytes of the file that hold something; freed blocks are used again before the file grows."""
-    return _scalar(cursor, _USED_BYTES) or 0
-
-
 def _move(cursor: duckdb.DuckDBPyConnection, stage: str, hour: int, at_unix_seconds: float) -> None:
     cursor.execute("DELETE FROM retention WHERE stage = ?", [stage])
     cursor.execute("INSERT INTO retention VALUES (?, ?, ?)", [stage, hour, at_unix_seconds])
@@ -114,9 +109,6 @@ def _count(cursor: duckdb.DuckDBPyConnection, statement: str, values: Mapping[st
     return int(row[0]) if row else 0
 
 
-_USED_BYTES = """
-SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = current_database()
-"""
 _TIMES = {
     BLOCK_EVENTS.name: "at_unix_seconds",
     TIER_SAMPLES.name: "at_unix_seconds",

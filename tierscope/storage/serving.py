@@ -16,6 +16,7 @@ import zmq
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import StoreUnusable, TierscopeError
 from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.lake_settings import is_lake
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 from tierscope.storage.messages import (
@@ -46,7 +47,8 @@ def socket_path(store_path: str | Path, chosen: str | Path | None = None) -> Pat
     """Return where the collector of a store listens: the chosen path, or beside the store's file.
 
     Where the path beside the file would be too long for a socket, it is one in the system's folder for
-    temporary files that follows from the file's path. Raises `StoreUnusable` for a chosen path too long.
+    temporary files that follows from the file's path; so is that of a lake. Raises `StoreUnusable` for a
+    chosen path too long.
     """
     if chosen is not None:
         path = Path(chosen).absolute()
@@ -59,7 +61,7 @@ def socket_path(store_path: str | Path, chosen: str | Path | None = None) -> Pat
         return path
     store = Path(store_path).absolute()
     beside = store.with_name(f"{store.name}.sock")
-    if len(bytes(beside)) <= MOST_PATH_BYTES:
+    if not is_lake(store_path) and len(bytes(beside)) <= MOST_PATH_BYTES:
         return beside
     return Path(gettempdir()) / f"tierscope-{blake2b(bytes(store), digest_size=8).hexdigest()}.sock"
 

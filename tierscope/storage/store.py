@@ -3,53 +3,82 @@
 from __future__ import annotations
 
 import math
+import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
+
+import duckdb
 
 from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
 from tierscope.domain.deployment import Deployment
+from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.selection import Selection
-from tierscope.storage import copies, retention
+from tierscope.storage import advice_tables, copies, retention
 from tierscope.storage.bridging import CounterBridge
 from tierscope.storage.chains import ChainEncoder
 from tierscope.storage.database import Database
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.forgetting import forget
-from tierscope.storage.ingest import Appended, write
-from tierscope.storage.intake import FeedItem, FeedLog, FeedState
-from tierscope.storage.opening import open_to_write, prepare
-from tierscope.storage.recovery import log_of, recover
+from tierscope.storage.ingest import Appended, stored_states, write
+from tierscope.storage.intake import FeedItem, FeedLog, Plan
+from tierscope.storage.lake import LakePlace
+from tierscope.storage.lake_failures import StoreContended
+from tierscope.storage.lake_upkeep import compact, elected
+from tierscope.storage.opening import open_lake, open_to_write, place_of, prepare
+from tierscope.storage.places import FilePlace
+from tierscope.storage.recovery import recover
 from tierscope.storage.retention import Keeping
-from tierscope.storage.rows import arrow_table, deployment_row
-from tierscope.storage.schema import DEPLOYMENTS, FEED_POSITIONS
+from tierscope.storage.rows import deployment_row
+from tierscope.storage.turns import LakeTurns, OwnersTurns, Turn, Turns
+
+T = TypeVar("T")
+
+MOST_TRIES = 20
+"""How often a transaction is tried in which another collector was first."""
+
+FIRST_WAIT_SECONDS = 0.2
 
 
 class Store:
-    """The event store, owned by this process. Thread-safe; every failure is a `StoreUnusable`."""
+    """The event store: a file that this process owns, or a lake that it shares.
+
+    Thread-safe; every failure is a `StoreUnusable`.
+    """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
+        self._place = database.place
         self._clock = clock
+        self._turns: Turns = LakeTurns(database) if self._place.shared else OwnersTurns(database)
         self._appending = threading.Lock()
         self._encoder = ChainEncoder()
         self._bridge = CounterBridge()
         self._log = FeedLog({})
         self._horizons = retention.Horizons()
-        self._remember()
+        with database.reading() as cursor:
+            self._remember(cursor)
 
     @classmethod
-    def open(cls, path: str | Path, *, clock: Callable[[], float]) -> Store:
-        """Open or create the store's file as its only owner.
+    def open(
+        cls, store: str | Path, lake: LakeSettings | None = None, *, clock: Callable[[], float]
+    ) -> Store:
+        """Open or create a store: a file as its only owner, or a lake beside others.
 
-        A file that is locked, newer than this release or no store at all raises `StoreUnusable` and is
-        left as it was. A damaged one is set aside and a new one begun; a damaged end of its log is cut off.
+        A store that is locked, newer than this release, not to be reached or no store at all raises
+        `StoreUnusable` and is left as it was. A damaged file is set aside and a new one begun; a damaged
+        end of its log is cut off.
         """
-        database = open_to_write(Path(path).absolute(), clock)
+        place = place_of(store, lake)
+        if isinstance(place, LakePlace):
+            database = open_lake(place, clock)
+        else:
+            database = open_to_write(place.path, clock)
         try:
             return cls(database, clock)
         except BaseException:
@@ -57,9 +86,15 @@ class Store:
             raise
 
     @property
+    def name(self) -> str:
+        """The store's file, or the name of its lake."""
+        return self._place.name
+
+    @property
     def path(self) -> Path:
         """The store's file."""
-        return self._database.path
+        assert isinstance(self._place, FilePlace), "a lake is no file"
+        return self._place.path
 
     def append(self, items: FeedBatch | Sequence[FeedItem]) -> Appended:
         """Commit batches and gaps, in order, with their feed positions, in one transaction.
@@ -69,37 +104,65 @@ class Store:
         fit no table are refused, counted and named; the rest of their batch is kept. On `StoreUnusable`
         nothing of `items` is stored: try again later.
         """
-        with self._appending:
-            plan = self._log.plan([items] if isinstance(items, FeedBatch) else items, self._clock())
+        told = [items] if isinstance(items, FeedBatch) else items
+
+        def work(turn: Turn) -> tuple[Plan, Appended]:
+            plan = self._log.plan(told, self._clock())
             if not plan.states:
-                return Appended(repeated_batches=plan.repeated_batches)
+                turn.idle = True
+                return plan, Appended(repeated_batches=plan.repeated_batches)
+            return plan, write(
+                turn.cursor,
+                plan,
+                self._encoder,
+                self._bridge,
+                self._horizons.hourly,
+                joins_coverage=not self._place.shared,
+            )
+
+        with self._appending:
             try:
-                with self._database.transaction() as cursor:
-                    appended = write(cursor, plan, self._encoder, self._bridge, self._horizons.hourly)
+                plan, appended = self._in_turn(work)
             except StoreDamaged as damage:
                 self._begin_anew(damage)
                 raise
-            except BaseException:
-                self._encoder.forget()
-                self._bridge.forget()
-                raise
             self._log.commit(plan)
             return appended
+
+    def _in_turn(self, work: Callable[[Turn], T]) -> T:
+        """Do a piece of writing in a transaction of its own, and again where another collector was first."""
+        for tries_left in range(MOST_TRIES, -1, -1):
+            try:
+                with self._turns.turn() as turn:
+                    if turn.others_forgot:
+                        self._encoder.forget()
+                    if turn.others_wrote:
+                        self._remember(turn.cursor)
+                    done = work(turn)
+            except BaseException as error:
+                self._encoder.forget()
+                self._bridge.forget()
+                if not (tries_left and isinstance(error, StoreContended)):
+                    raise
+                time.sleep(random.uniform(0, FIRST_WAIT_SECONDS))  # noqa: S311  whoever waits less is first
+            else:
+                return done
+        raise AssertionError("the last try returns or raises")
 
     def _begin_anew(self, damage: StoreDamaged) -> None:
         """Set the damaged file aside and begin a new one; the next append tells what it misses of feeds."""
         with self._database.replaced():
             recover(self.path, damage, self._clock())
         prepare(self._database, self._clock())
-        self._remember()
-
-    def _remember(self) -> None:
-        """Read what appending goes on from: positions of feeds, and how far the past is reduced."""
         self._encoder.forget()
-        self._bridge.forget()
-        self._log = _stored_log(self._database)
         with self._database.reading() as cursor:
-            self._horizons = retention.horizons(cursor)
+            self._remember(cursor)
+
+    def _remember(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Read what appending goes on from: positions of feeds, and how far the past is reduced."""
+        self._bridge.forget()
+        self._log = FeedLog(stored_states(cursor))
+        self._horizons = retention.horizons(cursor)
 
     def record_gap(self, gap: FeedGap) -> Appended:
         """Commit that these batches are lost for good, as coverage, and go on after them."""
@@ -108,39 +171,29 @@ class Store:
     def position(self, exporter: str) -> FeedPosition | None:
         """The last batch of the exporter that is stored or known to be lost; None before the first."""
         with self._appending:
+            if self._place.shared:
+                with self._database.reading() as cursor:
+                    return FeedLog(stored_states(cursor)).position(exporter)
             return self._log.position(exporter)
 
     def record_deployment(self, deployment: Deployment) -> bool:
         """Keep the configuration of an endpoint if it differs from the latest one; True if it did."""
         row = deployment_row(deployment, self._clock())
-        with self._database.transaction() as cursor:
-            latest = cursor.execute(
-                f"SELECT {_DEPLOYMENT_COLUMNS} FROM {DEPLOYMENTS.name} WHERE namespace = ? AND endpoint = ? "
-                "ORDER BY since_unix_seconds DESC, rowid DESC LIMIT 1",
-                [deployment.namespace, deployment.endpoint],
-            ).fetchone()
-            if latest is not None and latest[3:] == row[3:]:
-                return False
-            cursor.register("incoming", arrow_table(DEPLOYMENTS, [row]))
-            cursor.execute(f"INSERT INTO {DEPLOYMENTS.name} BY NAME FROM incoming")
-            return True
+
+        def work(turn: Turn) -> bool:
+            turn.idle = not advice_tables.record_deployment(turn.cursor, row)
+            return not turn.idle
+
+        with self._appending:
+            return self._in_turn(work)
 
     def save_recommendation(
         self, namespace: str, endpoint: str, *, status: str, document: bytes, at_unix_seconds: float
     ) -> None:
         """Keep a recommendation (JSON); of one hour and status only the latest stays."""
-        hour = at_unix_seconds // 3600 * 3600
-        with self._database.transaction() as cursor:
-            cursor.execute(
-                "DELETE FROM recommendations WHERE namespace = ? AND endpoint = ? AND status = ? "
-                "AND at_unix_seconds >= ? AND at_unix_seconds < ?",
-                [namespace, endpoint, status, hour, hour + 3600],
-            )
-            cursor.execute(
-                "INSERT INTO recommendations BY NAME SELECT ? AS namespace, ? AS endpoint, "
-                "? AS at_unix_seconds, ? AS status, ? AS document",
-                [namespace, endpoint, at_unix_seconds, status, document.decode()],
-            )
+        row = (namespace, endpoint, at_unix_seconds, status, document.decode())
+        with self._appending:
+            self._in_turn(lambda turn: advice_tables.save_recommendation(turn.cursor, row))
 
     def retain(self, keeping: Keeping) -> Counter[str]:
         """Reduce the past to what `keeping` allows; return the rows deleted, by table.
@@ -162,19 +215,22 @@ class Store:
                 deleted += self._reduce(None, sums + max(1, (now_hour - sums) // 8))
             else:
                 break
+            if self._place.shared:  # files are freed by the next compaction, not at once
+                break
         return deleted
 
     def _reduce(self, hourly: int | None, gone: int | None) -> Counter[str]:
+        def work(turn: Turn) -> tuple[Counter[str], retention.Horizons]:
+            deleted, now = Counter[str](), self._clock()
+            if hourly is not None:
+                deleted += retention.roll_up(turn.cursor, hourly, now)
+            if gone is not None:
+                deleted += retention.delete_sums(turn.cursor, gone, now)
+            turn.idle = not deleted.total()
+            return deleted, retention.horizons(turn.cursor)
+
         with self._appending:
-            with self._database.transaction() as cursor:
-                deleted = Counter[str]()
-                now = self._clock()
-                if hourly is not None:
-                    deleted += retention.roll_up(cursor, hourly, now)
-                if gone is not None:
-                    deleted += retention.delete_sums(cursor, gone, now)
-                horizons = retention.horizons(cursor)
-            self._horizons = horizons
+            deleted, self._horizons = self._in_turn(work)
         if deleted.total():
             self.checkpoint()
         return deleted
@@ -191,9 +247,13 @@ class Store:
 
     def forget(self, selection: Selection) -> dict[str, int]:
         """See `Upkeep`."""
+
+        def work(turn: Turn) -> dict[str, int]:
+            turn.forgets = True
+            return forget(turn.cursor, selection)
+
         with self._appending:
-            with self._database.transaction() as cursor:
-                deleted = forget(cursor, selection)
+            deleted = self._in_turn(work)
             self._encoder.forget()
             self._bridge.forget()
         self.checkpoint()
@@ -212,20 +272,33 @@ class Store:
         return DuckDbReader(self._database)
 
     def size_bytes(self) -> int:
-        """Size on disk, the write-ahead log included."""
-        files = (self.path, log_of(self.path))
-        return sum(file.stat().st_size for file in files if file.exists())
+        """Size on disk, the write-ahead log included; of a lake that of its files and its catalogue."""
+        if isinstance(self._place, FilePlace):  # also while it is closed
+            return self._place.size_bytes()
+        with self._database.reading() as cursor:
+            return self._place.size_bytes(cursor)
 
     def used_bytes(self) -> int:
-        """Bytes of the file that hold something, and the write-ahead log; the rest is used again."""
+        """Bytes of these that hold something; the rest is used again, or freed later."""
         with self._database.reading() as cursor:
-            used = retention.used_bytes(cursor)
-        log = log_of(self.path)
-        return used + (log.stat().st_size if log.exists() else 0)
+            return self._place.used_bytes(cursor)
 
     def checkpoint(self) -> bool:
-        """Fold the write-ahead log into the file; False if a reader still needs the state before."""
-        return self._database.checkpoint()
+        """Fold the write-ahead log into the file; False if a reader still needs the state before.
+
+        A lake has none: what is committed is where it stays.
+        """
+        return True if self._place.shared else self._database.checkpoint()
+
+    def maintained(self, keep_snapshots_seconds: float) -> int | None:
+        """Move a lake's rows into files, join small ones, delete old ones; return how many rows were moved.
+
+        None: another collector does it at this moment, or the store is a file, which needs none of this.
+        """
+        if not isinstance(self._turns, LakeTurns):
+            return None
+        with elected(self._database) as chosen:
+            return compact(self._database, self._turns, keep_snapshots_seconds) if chosen else None
 
     def close(self) -> None:
         """Finish the running write, stop readers, and leave one clean file. Closing twice is fine."""
@@ -238,14 +311,3 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-_DEPLOYMENT_COLUMNS = ", ".join(column.name for column in DEPLOYMENTS.columns)
-
-
-def _stored_log(database: Database) -> FeedLog:
-    with database.reading() as cursor:
-        stored = cursor.execute(
-            f"SELECT exporter, incarnation, feed, sequence, at_unix_seconds FROM {FEED_POSITIONS.name}"
-        ).fetchall()
-    return FeedLog({(exporter, incarnation): FeedState(*state) for exporter, incarnation, *state in stored})

@@ -76,16 +76,15 @@ def interleaved(feeds: Sequence[Sequence[FeedBatch]], rng: random.Random) -> lis
 
 @settings(max_examples=3)
 @given(seed=st.integers(0, 1000))
-def test_repeats_restarts_and_any_order_give_the_tables_of_an_orderly_run(tmp_path_factory, seed):
+def test_repeats_restarts_and_any_order_give_the_tables_of_an_orderly_run(places, seed):
     """Feeds interleaved, batches doubled, entries shuffled, and all of it told again after restarts."""
     rng = random.Random(seed)
-    folder = tmp_path_factory.mktemp("arrival")
-    with Store.open(folder / "orderly", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         for feed in FEEDS:
             store.append(told(seed, feed))
         expected = contents(store)
 
-    with Store.open(folder / "disorderly", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         lives = [[*shuffled(told(seed, feed), rng), *told_again(told(seed, feed), 8, rng)] for feed in FEEDS]
         arriving = interleaved(lives, rng)
         while arriving:

@@ -15,8 +15,8 @@ HOLDER = str(ENGINES[0])
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: START) as store:
+def store(places):
+    with Store.open(*places(), clock=lambda: START) as store:
         yield store
 
 

@@ -20,8 +20,8 @@ FIRST, SECOND = START - 100.0, START + 50.0
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: START) as store:
+def store(places):
+    with Store.open(*places(), clock=lambda: START) as store:
         yield store
 
 
@@ -141,10 +141,10 @@ def test_what_an_append_that_failed_had_measured_is_measured_again(store, monkey
         max_size=20,
     )
 )
-def test_however_readers_come_and_go_the_sum_is_the_engines(tmp_path_factory, steps):
+def test_however_readers_come_and_go_the_sum_is_the_engines(places, steps):
     """Whatever is lost or begins anew: the store has what was counted by the last reading that arrived."""
-    path = tmp_path_factory.mktemp("stores") / "store.duckdb"
-    store = Store.open(path, clock=lambda: START)
+    place = places()
+    store = Store.open(*place, clock=lambda: START)
     run = sequence = ended = total = 0
     store.append(batch(sequence, prompts(0, 0, 0, began=START), incarnation=run))
     began = START
@@ -156,7 +156,7 @@ def test_however_readers_come_and_go_the_sum_is_the_engines(tmp_path_factory, st
             run, sequence = run + 1, -1
         if what == "store":
             store.close()
-            store = Store.open(path, clock=lambda: START)
+            store = Store.open(*place, clock=lambda: START)
         sequence += 1
         if what != "lost":
             store.append(batch(sequence, prompts(at, 0, total, began=began), incarnation=run))

@@ -20,8 +20,8 @@ ALL_TIME = TimeSpan(0.0, 1e11)
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "the store's.duckdb", clock=lambda: START) as store:
+def store(places):
+    with Store.open(*places(), clock=lambda: START) as store:
         store.append(Ledger(seed=5).batches(60))
         yield store
 

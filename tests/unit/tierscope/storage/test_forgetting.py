@@ -22,9 +22,9 @@ SECRET = 77
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(places):
     """Tenant 77 introduced a prefix that others go on from, and has blocks of its own."""
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         mine = replace(admission("abcd", name="mine", session=5), salt_hash=SECRET)
         again = replace(admission("abcdxy", name="mine again", at=START + 1), salt_hash=SECRET, model="lora")
         evicted = BlockEvent(

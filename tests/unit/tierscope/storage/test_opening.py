@@ -267,7 +267,7 @@ def test_damage_that_an_append_meets_sets_the_file_aside(stored):
 
 
 def raising(error):
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
     return fail

@@ -22,8 +22,8 @@ ALL_TIME = TimeSpan(0.0, 1e11)
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: START) as store:
+def store(places):
+    with Store.open(*places(), clock=lambda: START) as store:
         yield store
 
 
@@ -286,6 +286,7 @@ def test_evidence_leaves_other_endpoints_engines_out(store):
     assert (evidence.window.requests, len(evidence.samples)) == (1, 1)
 
 
+@pytest.mark.parametrize("places", ["file"], indirect=True)
 def test_a_file_no_collector_holds_can_be_read_by_many(store):
     """After the collector has gone, readers need no collector and do not exclude each other."""
     store.append(batch(0, admission("abc")))

@@ -26,9 +26,9 @@ def keeping(raw_hours: float = FOR_EVER, hourly_hours: float = FOR_EVER, most_by
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(places):
     """Six hours of a small deployment; the clock stands at their end."""
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: NOW) as store:
+    with Store.open(*places(), clock=lambda: NOW) as store:
         store.append(Ledger(seed=5).batches(60 * HOURS))
         yield store
 
@@ -76,9 +76,9 @@ def test_sums_of_an_hour_add_up_to_what_its_rows_did(store, raw_hours):
     assert ask(store, "SELECT count(*) > 0 FROM hourly_requests WHERE ttft_requests > 0") == [(True,)]
 
 
-def test_reducing_step_by_step_gives_what_reducing_at_once_gives(store, tmp_path):
+def test_reducing_step_by_step_gives_what_reducing_at_once_gives(store, places):
     """However often the keeper comes by."""
-    with Store.open(tmp_path / "once", clock=lambda: NOW) as once:
+    with Store.open(*places(), clock=lambda: NOW) as once:
         once.append(Ledger(seed=5).batches(60 * HOURS))
         once.retain(keeping(2))
         for raw_hours in (5, 4, 4, 3, 2):
@@ -109,7 +109,7 @@ def test_a_reduced_hour_has_one_row_of_each_reading_and_interval(store):
     assert before == ask(store, "SELECT max(at_unix_seconds) FROM tier_samples GROUP BY holder ORDER BY ALL")
 
 
-def test_of_a_pool_an_hour_keeps_its_traffic_and_its_last_scan(tmp_path):
+def test_of_a_pool_an_hour_keeps_its_traffic_and_its_last_scan(places):
     """Bytes and seconds add up; the rows of one scan stay together, also where a kind went meanwhile."""
     hour = START // 3600 * 3600
     traffic = [
@@ -121,7 +121,7 @@ def test_of_a_pool_an_hour_keeps_its_traffic_and_its_last_scan(tmp_path):
         PoolFiles("kv", "temp", "org/m", hour + 60, 1, 10),
         PoolFiles("kv", "chunk", "org/m", hour + 120, 6, 600),
     ]
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: NOW) as store:
+    with Store.open(*places(), clock=lambda: NOW) as store:
         store.append(batch(0, *traffic, *scans))
         store.retain(keeping(0))
 
@@ -173,11 +173,11 @@ def test_what_is_told_again_of_a_reduced_hour_does_not_count_twice(store):
     }
 
 
-def test_a_bound_in_bytes_holds(tmp_path):
+def test_a_bound_in_bytes_holds(places):
     """The oldest hours go until what is used fits; the newest are still there in detail."""
     bound = 6 * 1024 * 1024
     clock = [START]
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: clock[0]) as store:
+    with Store.open(*places(), clock=lambda: clock[0]) as store:
         largest = 0
         for hour in range(40):
             clock[0] = START + hour * 3600
@@ -201,9 +201,9 @@ def test_a_bound_in_bytes_holds(tmp_path):
         assert tokens == 40 * 20 * 505
 
 
-def test_a_bound_that_cannot_be_met_keeps_the_running_hour(tmp_path):
+def test_a_bound_that_cannot_be_met_keeps_the_running_hour(places):
     """What is being written is not deleted under the writer."""
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         store.append(batch(0, admission("abc"), replace(admission("abc", name="2"), model="other")))
 
         store.retain(keeping(most_bytes=1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,8 +25,8 @@ ALL_TIME = TimeSpan(0.0, 1e11)
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: START + 1e6) as store:
+def store(places):
+    with Store.open(*places(), clock=lambda: START + 1e6) as store:
         yield store
 
 
@@ -41,6 +40,7 @@ def feed_coverage(store):
     return {c.source.owner: (c.received, c.missing, c.restarts) for c in found if c.source.kind == "feed"}
 
 
+@pytest.mark.lake
 def test_a_batch_that_comes_twice_counts_once(store):
     """What a feed replays after a crash is not doubled."""
     one = batch(0, admission("abc"))
@@ -55,15 +55,14 @@ def test_a_batch_that_comes_twice_counts_once(store):
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(0, 25), max_size=6), seed=st.integers(0, 3))
-def test_however_a_feed_is_cut_and_repeated_the_store_is_the_same(tmp_path_factory, cuts, seed):
+def test_however_a_feed_is_cut_and_repeated_the_store_is_the_same(places, cuts, seed):
     """Any split into appends, with any of it repeated, gives what one orderly append gives."""
     batches = Ledger(seed).batches(25)
-    folder = tmp_path_factory.mktemp("stores")
-    with Store.open(folder / "orderly", clock=lambda: START) as orderly:
+    with Store.open(*places(), clock=lambda: START) as orderly:
         orderly.append(batches)
         expected = (totals(orderly), orderly.reader().row_counts(), orderly.reader().coverage(ALL_TIME))
 
-    with Store.open(folder / "cut", clock=lambda: START) as cut:
+    with Store.open(*places(), clock=lambda: START) as cut:
         for end in [*sorted(cuts), 25]:
             position = cut.position("node-1")
             stored = position.sequence + 1 if position else 0
@@ -82,12 +81,13 @@ def test_the_position_is_that_of_the_last_batch(store):
     assert store.position("node-2") is None
 
 
-def test_the_position_is_read_back_after_a_restart(tmp_path):
+def test_the_position_is_read_back_after_a_restart(places):
     """Positions of every exporter are in the file."""
-    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+    place = places()
+    with Store.open(*place, clock=lambda: START) as store:
         store.append([batch(3), batch(0, exporter="node-2", incarnation=8)])
 
-    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+    with Store.open(*place, clock=lambda: START) as store:
         assert store.position("node-1") == FeedPosition("node-1", 7, 3)
         assert store.position("node-2") == FeedPosition("node-2", 8, 0)
 
@@ -194,6 +194,7 @@ def test_entries_of_any_kind_can_be_refused(store):
     assert result.rows == {"tier_samples": 1, "coverage": 2}
 
 
+@pytest.mark.parametrize("places", ["file"], indirect=True)
 def test_complete_intervals_of_a_minute_are_one_row(store):
     """Coverage that is told every few seconds does not outgrow what it is about."""
     hook = SourceId(SourceKind.VLLM_HOOK, str(ENGINES[0]))
@@ -275,12 +276,12 @@ def test_every_part_of_a_deployment_is_kept(store, changed):
     assert not store.record_deployment(changed_one)
 
 
-def test_configurations_are_read_back_whole(tmp_path):
+def test_configurations_are_read_back_whole(places):
     """Each with the time since when it is in force; a span has those that overlap it."""
     times = iter((START, START, START + 100, START + 200))
     wired = Deployment("prod", "chat", "model", 2, wiring=Wiring(pool=PoolWiring("curvine", "worker", 3)))
     plain = replace(wired, routing=RoutingPolicy.NONE, wiring=None)
-    with Store.open(tmp_path / "s", clock=lambda: next(times)) as store:
+    with Store.open(*places(), clock=lambda: next(times)) as store:
         for deployment in (wired, plain, wired):
             store.record_deployment(deployment)
         reader = store.reader()
@@ -305,9 +306,9 @@ def test_the_latest_recommendation_is_found(store):
     assert store.reader().row_counts()["recommendations"] == 2
 
 
-def test_a_closed_store_says_so(tmp_path):
+def test_a_closed_store_says_so(places):
     """A late caller gets our error, not DuckDB's."""
-    store = Store.open(tmp_path / "s", clock=lambda: START)
+    store = Store.open(*places(), clock=lambda: START)
     reader = store.reader()
     store.close()
     store.close()
@@ -335,19 +336,19 @@ def test_sizes_of_tiers_that_are_not_reported_stay_null(store):
     assert (sample.capacity_bytes, sample.used_bytes) == (None, 0.0)
 
 
-def test_a_pool_is_stored_by_model_and_by_who_counted(tmp_path):
+def test_a_pool_is_stored_by_model_and_by_who_counted(places):
     """One scan adds up to the directory; what a process does not count is NULL."""
-    path = tmp_path / "store.duckdb"
+    place = places()
     traffic = PoolTraffic("kv", Viewpoint.WORKER, "w0", START, START + 5, read_bytes=700, remote_opens=2)
     files = [
         PoolFiles("kv", "chunk", "org/m", START, 10, 1000),
         PoolFiles("kv", "foreign", "unknown", START, 1, 7),
     ]
-    with Store.open(path, clock=lambda: START) as store:
+    with Store.open(*place, clock=lambda: START) as store:
         appended = store.append(batch(0, traffic, *files))
 
     assert (appended.rows["pool_traffic"], appended.rows["pool_files"], appended.refused) == (1, 2, 0)
-    with duckdb.connect(str(path)) as connection:
+    with Store.open(*place, clock=lambda: START) as store, store._database.reading() as connection:
         by_kind = connection.execute("SELECT kind, model, files, size_bytes FROM pool_files").fetchall()
         moved = connection.execute(
             "SELECT seen_by, process, read_bytes, written_bytes, remote_opens FROM pool_traffic"

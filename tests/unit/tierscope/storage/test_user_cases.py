@@ -29,8 +29,8 @@ def ask(store, sql):
 
 
 @pytest.fixture
-def store(tmp_path):
-    with Store.open(tmp_path / "store.duckdb", clock=lambda: START + 7200) as store:
+def store(places):
+    with Store.open(*places(), clock=lambda: START + 7200) as store:
         yield store
 
 
@@ -60,6 +60,7 @@ def test_a_thousand_blocks_stored_and_cleared_leave_none(store):
     ) == [("clear", 1000)]
 
 
+@pytest.mark.parametrize("places", ["file"], indirect=True)
 def test_a_collector_killed_at_event_10_000_reaches_the_same_residency(store, tmp_path):
     """UD-37: the killed one's files go on with the rest of the feed; a read of every block ends."""
     blocks = 10

@@ -39,9 +39,9 @@ def records(batches):
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory, batches):
+def ask(places, batches):
     """Return a function from SQL to the rows it gives over the ledger."""
-    with Store.open(tmp_path_factory.mktemp("views") / "s", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         for start in range(0, len(batches), 15):
             store.append(batches[start : start + 15])
 
@@ -116,14 +116,14 @@ def test_regret_agrees_with_remembering_what_is_gone(ask, records, batches):
         ("l2", [], "computed"),
     ],
 )
-def test_an_eviction_is_regretted_where_only_a_lower_tier_serves(tmp_path, tier, shares, regretted):
+def test_an_eviction_is_regretted_where_only_a_lower_tier_serves(places, tier, shares, regretted):
     """What the tier or one above it served was not missed; what no one placed may have come from it."""
     wanted = admission("a", at=START + 9, shares=shares)
     holder = str(ENGINES[0]) if tier == "l0" else "server"
     gone = BlockEvent(
         Tier(tier), holder, BlockAction.EVICTED, wanted.block_hashes, START, reason=EvictionReason.CAPACITY
     )
-    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         store.append(batch(0, gone, wanted))
         with store._database.reading() as cursor:
             found = cursor.execute("SELECT evicted_from, tier, interval_seconds FROM regret").fetchall()
@@ -181,11 +181,11 @@ def test_tiers_by_the_minute_add_up(ask, records):
     )
 
 
-def test_requests_that_ask_no_cache_are_in_no_hit_ratio(tmp_path):
+def test_requests_that_ask_no_cache_are_in_no_hit_ratio(places):
     """UD-03: their tokens are counted, and nothing is measured against them."""
     asks = admission(range(4), name="asks", shares=[32])
     skips = replace(admission(range(4), name="skips"), asks_cache=False)
-    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         store.append(batch(0, asks, skips))
         with store._database.reading() as cursor:
             found = cursor.execute(
@@ -198,10 +198,10 @@ def test_requests_that_ask_no_cache_are_in_no_hit_ratio(tmp_path):
     assert ratios == {"l0": 32 / 69, "l1": 0, "l2": 0, "external": 0, "computed": 37 / 69}
 
 
-def test_tiers_take_their_blocks_outward(tmp_path):
+def test_tiers_take_their_blocks_outward(places):
     """A block that straddles two tiers belongs to the farther one, and to computing if any of it was."""
     split = admission(range(6), shares=[24, 16, 20, 16])  # of 101 tokens; 16 a block
-    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         store.append(batch(0, split))
         with store._database.reading() as cursor:
             tiers = cursor.execute("SELECT tier FROM block_accesses ORDER BY position").fetchall()
@@ -209,12 +209,12 @@ def test_tiers_take_their_blocks_outward(tmp_path):
     assert [tier for (tier,) in tiers] == ["l0", "l1", "l2", "external", "computed", "computed"]
 
 
-def test_reuse_is_within_an_endpoint_and_a_model(tmp_path):
+def test_reuse_is_within_an_endpoint_and_a_model(places):
     """The same hash under another model is another block."""
     first, second = admission("a", name="1"), admission("a", name="2", at=START + 1, model="other")
     third = admission("a", name="3", at=START + 2, status=RequestStatus.ABORTED)
     fourth = admission("a", name="4", at=START + 3)
-    with Store.open(tmp_path / "s", clock=lambda: START) as store:
+    with Store.open(*places(), clock=lambda: START) as store:
         store.append(batch(0, first, second, third, fourth))
         with store._database.reading() as cursor:
             found = cursor.execute(

@@ -1,0 +1,83 @@
+"""A PostgreSQL of the tests' own, and lakes in it: one server a session, one database a lake."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tierscope.domain.lake_settings import LAKE_PREFIX, LakeSettings
+
+BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+TUNING = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300")
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A running server; everything may connect without a password, from this machine alone."""
+
+    port: int
+    folder: Path
+
+    def create(self) -> str:
+        """A new database's name."""
+        name = f"lake_{uuid.uuid4().hex[:12]}"
+        self.ask("postgres", f"CREATE DATABASE {name} TEMPLATE template0")
+        return name
+
+    def ask(self, database: str, statement: str) -> str:
+        """Run a statement; what psql prints of it."""
+        command = [BINARIES[-1] / "psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-qAt"]
+        return subprocess.run(
+            [*command, "-d", database, "-c", statement], check=True, capture_output=True, text=True
+        ).stdout
+
+    def lake(self, folder: Path, **settings: object) -> Lake:
+        """A lake that nobody has made yet, its files in a folder."""
+        name = f"{LAKE_PREFIX}dbname={self.create()} host=127.0.0.1 port={self.port} user=postgres"
+        return Lake(name, LakeSettings(data_path=str(folder / "lake"), **settings))
+
+
+@dataclass(frozen=True)
+class Lake:
+    """What `Store.open` and `DuckDbReader.open` take."""
+
+    name: str
+    settings: LakeSettings
+
+    def __iter__(self) -> Iterator[object]:
+        return iter((self.name, self.settings))
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    """Run a server in a folder of its own until the end of the body."""
+    folder = Path(tempfile.mkdtemp(prefix="ts-pg-"))
+    user = [] if os.getuid() else ["runuser", "-u", "postgres", "--"]
+    if user:
+        os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data, binary = folder / "data", BINARIES[-1]
+
+    def run(*command: object) -> None:
+        subprocess.run([*user, *map(str, command)], check=True, capture_output=True, cwd=folder)
+
+    run(binary / "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", data)
+    options = " ".join(f"-c {setting}" for setting in (*TUNING, f"unix_socket_directories={folder}"))
+    listen = f"-p {port} -c listen_addresses=127.0.0.1 {options}"
+    run(binary / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-o", listen, "start")
+    try:
+        yield Postgres(port, folder)
+    finally:
+        run(binary / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
