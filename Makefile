@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check lint types imports fresh test fast explore kube-apiserver helm engines long long-sample generate lock system clean
+.PHONY: help dev demo check lint types imports fresh test fast explore kube-apiserver helm manifests engines long long-sample generate lock system clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -77,6 +77,11 @@ lock: ## Resolve requirements.lock anew from pyproject.toml (needs uv)
 	@test -n "$(UV)" || { echo "make lock needs uv" >&2; exit 1; }
 	$(UV) pip compile --quiet --universal --python-version 3.11 pyproject.toml --extra all --group dev \
 		--generate-hashes --no-emit-index-url --no-header --upgrade -o requirements.lock
+	$(UV) pip compile --quiet --universal --python-version 3.11 pyproject.toml --extra exporter --extra collector --extra api \
+		--extra report --extra lake --constraint requirements.lock --generate-hashes --no-emit-index-url --no-header \
+		-o deploy/images/runtime.lock
+	echo hatchling | $(UV) pip compile --quiet --universal --python-version 3.11 - --constraint requirements.lock \
+		--generate-hashes --no-emit-index-url --no-header -o deploy/images/build.lock
 
 system: ## Install the system packages that some tests want (Debian or Ubuntu, as root)
 	apt-get update -qq
@@ -87,6 +92,9 @@ kube-apiserver: ## Build the kube-apiserver that some tests want, once (Debian, 
 
 helm: ## Fetch the helm and kubectl that the tests of deploy/ want, once (x86-64)
 	@.ci/fetch-helm
+
+manifests: ## Render what deploy/kustomize takes from the Helm chart (after `make helm`)
+	@.ci/render-manifests
 
 clean: ## Remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -180,5 +180,5 @@ def path_of(item: dict) -> str:
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     if kind in PLURALS:
         return f"{root}/{PLURALS[kind]}"
-    plural = {"Deployment": "deployments", "Pod": "pods"}.get(kind, f"{kind.lower()}s")
+    plural = {"NetworkPolicy": "networkpolicies"}.get(kind, f"{kind.lower()}s")
     return f"{root}/namespaces/{item['metadata']['namespace']}/{plural}"

@@ -35,6 +35,7 @@ class RuleChoices:
 def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> tuple[Generated, ...]:
     """Every board in both forms, every rule file; `folder`, ending in a slash, goes before their names."""
     from dashboards.boards import BOARDS
+    from dashboards.kustomization import kustomization
     from dashboards.rules.grafana import grafana_rules
     from dashboards.rules.objective import TtftObjective
     from dashboards.rules.render import prometheus_rule, rule_file, rule_groups
@@ -44,6 +45,7 @@ def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> t
     files = (
         *(Generated(f"{folder}classic/{uid}.json", render) for uid, render in BOARDS.items()),
         *(Generated(f"{folder}v2/{uid}.json", _second_form(render)) for uid, render in BOARDS.items()),
+        Generated(f"{folder}kustomization.yaml", lambda: kustomization(BOARDS)),
         Generated(
             f"{folder}tierscope-grafana-rules.yaml",
             lambda: grafana_rules(groups, runbooks_url=url, datasource_uid=choices.datasource_uid),

@@ -24,6 +24,7 @@ def test_build_writes_every_board_and_rule_file(tmp_path):
     }
     assert found == {
         *(f"{form}/{uid}.json" for form in ("classic", "v2") for uid in BOARDS),
+        "kustomization.yaml",
         "tierscope-rules.yaml",
         "tierscope-prometheusrule.yaml",
         "tierscope-grafana-rules.yaml",

@@ -1,0 +1,102 @@
+{{- define "tierscope.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "tierscope.labels" -}}
+app.kubernetes.io/name: tierscope
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* The settings file: the values' own, with what only the release knows. */}}
+{{- define "tierscope.settings" -}}
+{{- $settings := deepCopy .Values.settings -}}
+{{- if .Values.watchNamespaces -}}
+{{- $_ := set $settings.exporter.pods "namespaces" .Values.watchNamespaces -}}
+{{- $_ := set $settings.collector.kubernetes "namespaces" .Values.watchNamespaces -}}
+{{- end -}}
+{{- if not (hasKey $settings.collector.kubernetes "exporters") -}}
+{{- $_ := set $settings.collector.kubernetes "exporters" (dict "namespace" .Release.Namespace) -}}
+{{- end -}}
+{{- if .Values.server.tlsSecret -}}
+{{- $_ := set $settings.api "tls_certificate_file" "/etc/tierscope/tls/tls.crt" -}}
+{{- $_ := set $settings.api "tls_key_file" "/etc/tierscope/tls/tls.key" -}}
+{{- end -}}
+{{- toYaml $settings -}}
+{{- end }}
+
+{{- define "tierscope.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "tierscope.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Writable places of a read-only root: compiled kernels, sockets, temporary files. */}}
+{{- define "tierscope.env" -}}
+- {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+- {name: NUMBA_CACHE_DIR, value: /var/cache/tierscope}
+- {name: HOME, value: /tmp}
+{{- end }}
+
+{{- define "tierscope.mounts" -}}
+- {name: settings, mountPath: /etc/tierscope/settings, readOnly: true}
+- {name: hash-key, mountPath: /etc/tierscope/keys, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+- {name: run, mountPath: /run/tierscope}
+- {name: cache, mountPath: /var/cache/tierscope}
+{{- end }}
+
+{{- define "tierscope.volumes" -}}
+- {name: settings, configMap: {name: {{ .settings }}}}
+- {name: hash-key, secret: {secretName: {{ .root.Values.hashKeySecret }}, defaultMode: 0440}}
+- {name: tmp, emptyDir: {sizeLimit: 1Gi}}
+- {name: run, emptyDir: {sizeLimit: 16Mi}}
+- {name: cache, emptyDir: {sizeLimit: 256Mi}}
+{{- end }}
+
+{{/* Somebody who scrapes comes from the monitoring namespace. */}}
+{{- define "tierscope.fromMonitoring" -}}
+- namespaceSelector:
+    matchLabels: {kubernetes.io/metadata.name: {{ .Values.networkPolicy.monitoringNamespace }}}
+{{- end }}
+
+{{/* Name service, and the Kubernetes API wherever it is. */}}
+{{- define "tierscope.toCluster" -}}
+- to: [{namespaceSelector: {}}]
+- ports: [{port: 443, protocol: TCP}, {port: 6443, protocol: TCP}]
+- ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+{{- end }}
+
+{{/* Who reaches an exporter: who scrapes it, and the collector that takes its feed. */}}
+{{- define "tierscope.exporterPolicy" -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: tierscope-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels: {{- include "tierscope.labels" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels: {{- include "tierscope.labels" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+    - from: {{- include "tierscope.fromMonitoring" .root | nindent 8 }}
+      ports: [{port: metrics, protocol: TCP}]
+    - from:
+        - podSelector:
+            matchLabels: {{- include "tierscope.labels" (dict "component" "server") | nindent 14 }}
+      ports: [{port: feed, protocol: TCP}, {port: feed-replay, protocol: TCP}]
+  egress: {{- include "tierscope.toCluster" .root | nindent 4 }}
+{{- end }}
