@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
+from tierscope.advice.afterwards import Followed
 from tierscope.advice.document import Curve, Finding
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.events import SourceCoverage
@@ -54,6 +55,15 @@ class RecommendationHistory:
     """What was advised before, newest first."""
 
     recommendations: tuple[RecommendationSummary, ...]
+    next: int | None
+    """Send it as `after` for the rest; null after the last."""
+
+
+@dataclass(frozen=True, config=documented)
+class Outcomes:
+    """Advice that was followed, newest first."""
+
+    outcomes: tuple[Followed, ...]
     next: int | None
     """Send it as `after` for the rest; null after the last."""
 

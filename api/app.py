@@ -13,6 +13,7 @@ from api.answers import Completeness, Configurations, Coverage, Health, Source, 
 from api.conditional import IfNoneMatch, conditional_of
 from api.explanations import Explainer, serve_explanations
 from api.guard import Guard, Limits
+from api.outcomes import serve_outcomes
 from api.parameters import (
     HISTORY_SECONDS,
     After,
@@ -62,6 +63,7 @@ def create_app(
     serve_regressions(app, reader, clock)
     explainer = Explainer(reader, clock)
     serve_explanations(app, explainer)
+    serve_outcomes(app, reader, clock, explainer.turns)
     serve_report(app, reader, explainer, clock)
     _serve_operations(app, reader, samples)
     describe_problems(app)

@@ -9,9 +9,11 @@ from typing import Annotated, TypeVar
 from fastapi import FastAPI, Query, Response
 
 from api.explanations import DEFAULT_HISTORY_SECONDS, Explainer, explanation_of
-from api.parameters import Clock
+from api.outcomes import outcomes_of
+from api.parameters import HISTORY_SECONDS, Clock
 from api.problems import NotFound
 from api.turns import Kept
+from tierscope.advice.afterwards import Followed
 from tierscope.advice.document import Recommendation, parse_recommendation
 from tierscope.advice.explain import Explanation
 from tierscope.advice.readings import of_endpoint
@@ -90,6 +92,7 @@ def material_of(
         explanation=explanation,
         engines=_told(lambda: reader.engine_totals(*who, span), "The engines' own counters", absent),
         sources=_told(lambda: _sources(reader, who, span), "The sources", absent) or (),
+        followed=_told(lambda: _followed(reader, who, now_unix_seconds), "Earlier advice", absent) or (),
         absent=tuple(absent),
         others=tuple(name for name in names if name != who),
     )
@@ -101,6 +104,12 @@ def _told(read: Callable[[], T], what: str, absent: list[str]) -> T | None:
     except TierscopeError as error:
         absent.append(f"{what} could not be read: {error.what} ({error.fix}).")
         return None
+
+
+def _followed(reader: Reader, who: tuple[str, str], now_unix_seconds: float) -> tuple[Followed, ...]:
+    return outcomes_of(
+        reader, who, TimeSpan(now_unix_seconds - HISTORY_SECONDS, now_unix_seconds), now_unix_seconds
+    )
 
 
 def _recommendation(reader: Reader, who: tuple[str, str]) -> Recommendation | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from tierscope.advice.afterwards import Followed
 from tierscope.advice.document import Apply, Change, Finding, Recommendation, Status
 from tierscope.domain.severity import Severity
 from tierscope.report.markup import Child, Html, el, join, table
@@ -18,6 +19,7 @@ from tierscope.report.words import (
     ratio,
     seconds,
     span,
+    time,
     what_changes,
 )
 
@@ -46,6 +48,37 @@ def advice(material: Material) -> Parts:
         yield el("p", "Nothing is to be changed.")
     for place, change in enumerate(found.changes, start=1):
         yield el("article", *_change(place, change))
+    yield from _became(material)
+
+
+def _became(material: Material) -> Parts:
+    """Earlier advice that was followed: whether its promise was kept."""
+    yield el("h3", "What became of earlier advice")
+    if not material.followed:
+        yield el(
+            "p", "No data, because no configuration of the last week came to be as advised.", class_="absent"
+        )
+        return
+    yield table(
+        "Advice that was followed, newest first: share of prompt tokens from any cache",
+        ("in force since", "changes", "expected", "observed", "kept"),
+        (
+            (
+                time(one.in_force_since.timestamp()),
+                ", ".join(one.changes),
+                estimate_ratio(one.predicted.hit_ratio.total),
+                _observed(one),
+                {True: "yes", False: "no, below its interval", None: NOT_KNOWN}[one.kept],
+            )
+            for one in material.followed
+        ),
+    )
+
+
+def _observed(one: Followed) -> str:
+    if one.observed is None:
+        return f"no data, because {one.absent_because}"
+    return f"{ratio(one.observed.hit_ratio)} of {number(one.observed.requests)} requests"
 
 
 def findings(material: Material) -> Parts:

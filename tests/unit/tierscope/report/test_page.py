@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from tests.reports import known, unknown
+from tests.unit.tierscope.advice.test_afterwards import SEEN
 from tests.unit.tierscope.report.test_markup import Read
-from tierscope.advice.document import Finding, FindingKind, Missing, Status
+from tierscope.advice.afterwards import Followed
+from tierscope.advice.document import Finding, FindingKind, Missing, Status, utc
 from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Origin
 from tierscope.report import page
@@ -115,6 +117,18 @@ def test_what_is_missing_for_advice_is_named(material):
     assert "No curves, because this is missing: requests in the window" in text
 
 
+def test_earlier_advice_is_shown_with_what_became_of_it(material):
+    """Whether its promise was kept; before that can be told, why not."""
+    there = material.recommendation.changes[0].predicted
+    kept = Followed(utc(0.0), ("tier_size:l1",), utc(60.0), None, there, SEEN, True, None)
+    early = replace(kept, observed=None, kept=None, absent_because="it was in force for 3 minutes")
+    text = Read(render(replace(material, followed=(kept, early))).html).text
+
+    assert "No data" in Read(render(material).html).text
+    assert "yes" in text
+    assert "no data, because it was in force for 3 minutes" in text
+
+
 def test_hostile_text_stays_text(material):
     """Names of endpoints and models, findings, patches and sources cannot add an element or an attribute."""
     found = material.recommendation
@@ -186,7 +200,7 @@ def test_what_is_not_known_is_said_and_never_zero():
     html = render(unknown()).html
     absent = re.findall(r'<p class="absent">(.*?)</p>', html)
 
-    assert len(absent) == len(SECTIONS)
+    assert len(absent) == len(SECTIONS)  # what became of advice is not asked where there is none
     assert all("because" in reason for reason in absent)
     assert "<figure" not in html
     assert not re.search(r"<td[^>]*>0", html)

@@ -1,0 +1,165 @@
+"""What became of advice: what was predicted of changes made as advised, and what then happened.
+
+A change counts as followed if a new configuration has what was advised last before it, and the one before
+that had not. Its prediction holds once the caches are warm, so the first hour in force is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+import numpy as np
+
+from tierscope.advice.document import Change, ChangeKind, Predicted, Recommendation, utc
+from tierscope.domain.deployment import Deployment, DeploymentSince
+from tierscope.domain.tiers import Tier
+from tierscope.domain.window import RequestWindow, TimeSpan
+
+WARM_SECONDS = 3600.0
+"""From when a change is in force until it is measured: caches start empty, and sizes are for full ones."""
+SAME_SIZE_RATIO = 0.02
+"""Sizes are set in whole GiB or MiB, so what was set may differ from what was advised by so much."""
+MOST_SECONDS = 6 * 3600.0
+"""Longest span that is measured, from when the caches are warm."""
+FEWEST_REQUESTS = 100
+"""Below that a hit ratio is mostly noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the endpoint did in a span: shares of prompt tokens, and TTFT in seconds."""
+
+    requests: int
+    hit_ratio: float
+    """Share of prompt tokens that came from any cache."""
+    l0: float
+    l1: float | None
+    """Null where records do not tell L1 from L2."""
+    l2: float | None
+    ttft_p50_seconds: float | None
+    ttft_p90_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """Advice that was followed: predicted and observed side by side."""
+
+    advised_at: datetime
+    changes: tuple[str, ...]
+    """Ids of the advised changes that came into force together."""
+    in_force_since: datetime
+    in_force_until: datetime | None
+    """When the next configuration took its place; null while it is in force."""
+    predicted: Predicted
+    observed: Observed | None
+    kept: bool | None
+    """Whether the observed share of tokens from any cache is at least the predicted interval's lower end."""
+    absent_because: str | None
+    """Why nothing is observed yet; null where it is."""
+
+
+Measure = Callable[[TimeSpan], Observed | None]
+"""What was observed in a span; None where no request was served in it."""
+
+
+def followed(
+    advice: Sequence[Recommendation],
+    configurations: Sequence[DeploymentSince],
+    measure: Measure,
+    now_unix_seconds: float,
+) -> tuple[Followed, ...]:
+    """Compare advice with what became of it, newest first. Both may come in any order."""
+    by_time = sorted(advice, key=lambda one: one.generated_at)
+    in_force = sorted(configurations, key=lambda one: one.since_unix_seconds)
+    found = []
+    for place, (before, after) in enumerate(pairwise(in_force), start=1):
+        last = _last_before(by_time, after.since_unix_seconds)
+        changes = () if last is None else tuple(_made(last, before.deployment, after.deployment))
+        if last is not None and changes:
+            following = in_force[place + 1 :]
+            until = following[0].since_unix_seconds if following else None
+            found.append(_one(last, changes, after, until, measure, now_unix_seconds))
+    return tuple(found[::-1])
+
+
+def observed_in(window: RequestWindow) -> Observed | None:
+    """Sum up a window; None where nobody asked."""
+    totals = window.totals()
+    if not totals.prompt:
+        return None
+    told = window.external.sum() == 0
+    seconds = window.ttft_seconds[np.isfinite(window.ttft_seconds)]
+    p50, p90 = (float(at) for at in np.quantile(seconds, (0.5, 0.9))) if len(seconds) else (None, None)
+    return Observed(
+        requests=window.requests,
+        hit_ratio=1 - totals.computed / totals.prompt,
+        l0=totals.l0 / totals.prompt,
+        l1=totals.l1 / totals.prompt if told else None,
+        l2=totals.l2 / totals.prompt if told else None,
+        ttft_p50_seconds=p50,
+        ttft_p90_seconds=p90,
+    )
+
+
+def _last_before(by_time: Sequence[Recommendation], at_unix_seconds: float) -> Recommendation | None:
+    """The newest advice to change something; what says to change nothing is nothing to follow."""
+    earlier = [one for one in by_time if one.changes and one.generated_at.timestamp() <= at_unix_seconds]
+    return earlier[-1] if earlier else None
+
+
+def _made(advice: Recommendation, before: Deployment, after: Deployment) -> Iterator[Change]:
+    """The advised changes that came into force, as far as those before them in the list are in force too."""
+    for change in advice.changes:
+        if not _has(after, change):
+            return
+        if not _has(before, change):
+            yield change
+
+
+def _has(deployment: Deployment, change: Change) -> bool:
+    """Whether a configuration has what a change leads to; kinds that it does not tell are never followed."""
+    match change.kind:
+        case ChangeKind.TIER_SIZE if change.target in set(Tier) and isinstance(change.to, float | int):
+            tier = deployment.tier(Tier(change.target))
+            return tier is not None and abs(tier.capacity_bytes / change.to - 1) <= SAME_SIZE_RATIO
+        case ChangeKind.ROUTING:
+            return deployment.routing.value == change.to
+        case ChangeKind.REPLICAS:
+            return deployment.replicas == change.to
+        case _:
+            return False
+
+
+def _one(
+    advice: Recommendation,
+    changes: tuple[Change, ...],
+    after: DeploymentSince,
+    until: float | None,
+    measure: Measure,
+    now_unix_seconds: float,
+) -> Followed:
+    start, end = after.since_unix_seconds + WARM_SECONDS, now_unix_seconds if until is None else until
+    observed = measure(TimeSpan(start, min(end, start + MOST_SECONDS))) if start < end else None
+    absent = None
+    if start >= end:
+        absent = (
+            f"it was in force for {max(end - after.since_unix_seconds, 0) / 60:.0f} minutes, and caches are "
+        )
+        absent += f"given {WARM_SECONDS / 60:.0f} to fill"
+    elif observed is None or observed.requests < FEWEST_REQUESTS:
+        requests = 0 if observed is None else observed.requests
+        absent = f"{requests} requests were served since the caches filled, and {FEWEST_REQUESTS} are needed"
+    predicted = changes[-1].predicted
+    return Followed(
+        advised_at=advice.generated_at,
+        changes=tuple(change.id for change in changes),
+        in_force_since=utc(after.since_unix_seconds),
+        in_force_until=None if until is None else utc(until),
+        predicted=predicted,
+        observed=observed if absent is None else None,
+        kept=observed.hit_ratio >= predicted.hit_ratio.total.low if absent is None and observed else None,
+        absent_because=absent,
+    )
