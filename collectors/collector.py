@@ -18,6 +18,7 @@ from collectors.deployments import Deployments
 from collectors.feed_finder import FeedFinder
 from collectors.feeds import FeedReceiver
 from collectors.keeper import Keeper
+from collectors.misses import MissCounter
 from collectors.regressions import RegressionWatcher
 from collectors.writer import StoreWriter
 from tierscope.domain.errors import BadSettings, TierscopeError
@@ -143,6 +144,14 @@ class Collector:
             clock=self._clock,
         )
         keeper = Keeper(store, settings, complaints)
+        misses = MissCounter(
+            store.reader(),
+            deployments,
+            complaints,
+            window_seconds=settings.advise_window_seconds,
+            clock=self._clock,
+            monotonic=self._monotonic,
+        )
         regressions = RegressionWatcher(
             store.reader(),
             deployments,
@@ -152,9 +161,9 @@ class Collector:
             clock=self._clock,
         )
         watchers = () if deployments.watcher is None else (deployments.watcher,)
-        self._started.callback(_end, [*receivers, *finders, *watchers, adviser, regressions, keeper])
+        self._started.callback(_end, [*receivers, *finders, *watchers, adviser, misses, regressions, keeper])
         self._started.callback(buffer.hurry)
-        self._workers = (*receivers, *finders, *watchers, writer, adviser, regressions, keeper)
+        self._workers = (*receivers, *finders, *watchers, writer, adviser, misses, regressions, keeper)
         self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
         self._started.callback(self._metrics.close)
         for worker in self._workers:

@@ -63,6 +63,8 @@ class FindingKind(StrEnum):
     """Nothing looks at prompts when a replica is chosen."""
     ROUTING_COMPARED = "routing_compared"
     """What each routing policy would make of the recorded requests, and which cannot be used here."""
+    MISS_CAUSES = "miss_causes"
+    """Why the tokens of the window were computed, what that took, and how much room would have saved it."""
     ROUTING_LOSS = "routing_loss"
     """Another replica had more of the prompts than the one that was chosen."""
     PREFIXAWARE_MONOPOLY = "prefixaware_monopoly"

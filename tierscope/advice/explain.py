@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tierscope.advice.latency import ttft_model
+from tierscope.advice.latency import TtftModel, ttft_model
 from tierscope.advice.readings import TierReading, chunk_tokens, completeness_ratio, read_tiers
 from tierscope.advice.study import Study, study_of
 from tierscope.analytics.misses import Cause, TierUnits, miss_causes
@@ -44,6 +44,8 @@ class MissCauses:
     """What more capacity would have served, cheapest step first."""
     absent_because: str | None
     """Why there are no causes; null where there are."""
+    seconds: Mapping[Cause, float] | None = None
+    """TTFT that computing each cause's tokens took, over all requests; null where the model does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def explain(
     first = int(np.searchsorted(window.at_unix_seconds, span.start_unix_seconds))
     seen = _from(window, first)
     totals = seen.totals()
+    model = ttft_model(window, first)
     return Explanation(
         namespace=who[0],
         endpoint=who[1],
@@ -116,13 +119,16 @@ def explain(
         prompt_tokens=totals.prompt,
         tokens={origin: totals.of(origin) for origin in Origin},
         completeness_ratio=completeness_ratio(evidence.coverage),
-        misses=_misses(evidence, deployment, first),
-        ttft=_ttft(window, first),
+        misses=misses_of(evidence, deployment, first, model),
+        ttft=_ttft(window, first, model),
         prefixes=shared_prefixes(seen, MOST_PREFIXES),
     )
 
 
-def _misses(evidence: Evidence, deployment: Deployment | None, first: int) -> MissCauses:
+def misses_of(
+    evidence: Evidence, deployment: Deployment | None, first: int, model: TtftModel | str
+) -> MissCauses:
+    """Why tokens were computed, from request `first` on; earlier ones warm the modelled tiers."""
     window = evidence.window
     if window.requests == first:
         return MissCauses(None, (), "no request was served in this span")
@@ -137,7 +143,15 @@ def _misses(evidence: Evidence, deployment: Deployment | None, first: int) -> Mi
     study = study_of(evidence, deployment, readings, chunk)
     misses = miss_causes(window, chunk, _units(study), first=first)
     causes = {cause: int(tokens[first:].sum()) for cause, tokens in misses.tokens.items()}
-    return MissCauses(causes, tuple(MoreRoom(*room) for room in misses.room), None)
+    return MissCauses(causes, tuple(MoreRoom(*room) for room in misses.room), None, _seconds(causes, model))
+
+
+def _seconds(causes: Mapping[Cause, int], model: TtftModel | str) -> dict[Cause, float] | None:
+    """What a computed token costs beyond the fixed part, times the tokens."""
+    if isinstance(model, str) or "computed" not in model.priced:
+        return None
+    each = float(model.fit.coefficients[1 + model.priced.index("computed")])
+    return {cause: tokens * each for cause, tokens in causes.items()}
 
 
 def _unmodelled(
@@ -170,9 +184,8 @@ def _units(study: Study) -> TierUnits:
     )
 
 
-def _ttft(window: RequestWindow, first: int) -> TtftByTier:
+def _ttft(window: RequestWindow, first: int, model: TtftModel | str) -> TtftByTier:
     told = np.flatnonzero(np.isfinite(window.ttft_seconds[first:])) + first
-    model = ttft_model(window, first)
     if isinstance(model, str):
         expected, per_token, error, reason = np.zeros(0), {}, None, model
         modelled = np.zeros(0, dtype=np.int64)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from tierscope.advice.document import (
     Change,
@@ -15,6 +16,7 @@ from tierscope.advice.document import (
     Status,
 )
 from tierscope.advice.lost_routing import loss_findings
+from tierscope.advice.miss_findings import miss_findings
 from tierscope.advice.monopoly import first_piece, monopoly_findings, threatens
 from tierscope.advice.recommend import recommend
 from tierscope.advice.replica_count import replicas_change
@@ -31,15 +33,25 @@ SIZES_WAIT = (
 )
 
 
-class Advisor:
-    """Advises on sizes each time it is asked, and compares routers anew only when that has become old.
+class Looked(NamedTuple):
+    """What takes long to find out of an endpoint, for which configuration and when it was found."""
 
-    The comparison serves thousands of requests again for every policy, so its age is in the document. It is
-    kept for each endpoint, and made anew for another configuration.
+    deployment: Deployment
+    at_unix_seconds: float
+    compared: Comparison | str
+    misses: tuple[Finding, ...]
+
+
+class Advisor:
+    """Advises on sizes each time it is asked, and looks anew at what takes long only when that is old.
+
+    The comparison of routers serves thousands of requests again for every policy, so its age is in the
+    document. It is kept for each endpoint with what was told of misses, and made anew for another
+    configuration.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[Deployment, float, Comparison | str]] = {}
+        self._kept: dict[tuple[str, str], Looked] = {}
 
     def __call__(
         self, evidence: Evidence, deployment: Deployment, *, now_unix_seconds: float
@@ -49,23 +61,22 @@ class Advisor:
         document = _with(document, monopoly_findings(evidence.window, deployment))
         if document.evidence.missing:
             return document
-        compared = self._comparison(evidence, deployment, now_unix_seconds)
-        if isinstance(compared, str):
-            return _with(document, _not_compared(compared, deployment))
-        return with_routing(document, compared, evidence, now_unix_seconds)
+        looked = self._looked(evidence, deployment, now_unix_seconds)
+        document = _with(document, looked.misses)
+        if isinstance(looked.compared, str):
+            return _with(document, _not_compared(looked.compared, deployment))
+        return with_routing(document, looked.compared, evidence, now_unix_seconds)
 
-    def _comparison(
-        self, evidence: Evidence, deployment: Deployment, now_unix_seconds: float
-    ) -> Comparison | str:
+    def _looked(self, evidence: Evidence, deployment: Deployment, now_unix_seconds: float) -> Looked:
         endpoint = (deployment.namespace, deployment.endpoint)
         kept = self._kept.get(endpoint)
-        if kept is not None:
-            of, at, found = kept
-            if of == deployment and now_unix_seconds - at < ROUTING_RENEWAL_SECONDS:
-                return found
-        found = compare(evidence, deployment, now_unix_seconds=now_unix_seconds)
-        self._kept[endpoint] = (deployment, now_unix_seconds, found)
-        return found
+        old = kept is None or now_unix_seconds - kept.at_unix_seconds >= ROUTING_RENEWAL_SECONDS
+        if kept is not None and not old and kept.deployment == deployment:
+            return kept
+        compared = compare(evidence, deployment, now_unix_seconds=now_unix_seconds)
+        misses = tuple(miss_findings(evidence, deployment))
+        self._kept[endpoint] = Looked(deployment, now_unix_seconds, compared, misses)
+        return self._kept[endpoint]
 
 
 def with_routing(
@@ -108,7 +119,7 @@ def _best(compared: Comparison, evidence: Evidence) -> Outcome | None:
     return min(alike, key=lambda one: one.imbalance, default=None)
 
 
-def _with(document: Recommendation, more: Iterator[Finding] | list[Finding]) -> Recommendation:
+def _with(document: Recommendation, more: Iterable[Finding]) -> Recommendation:
     return replace(document, findings=(*document.findings, *more))
 
 

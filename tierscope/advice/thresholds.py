@@ -118,10 +118,10 @@ MIN_FULL_SAMPLES = 5
 SEED = 1
 """Seed of every resampling, so that the same evidence gives the same document."""
 
-MOST_ROUTED_REQUESTS = 6_000
-"""Requests of the stretch that routers are compared on: some 20 runs over it then take half a minute."""
+MOST_ROUTED_REQUESTS = 10_000
+"""Requests of the stretch that routers are compared on: some 15 runs over it then take half a minute."""
 
-MOST_ROUTED_ACCESSES = 2_000_000
+MOST_ROUTED_ACCESSES = 6_000_000
 """Block accesses of it, for the same reason; fewer where more than 15 replicas take the memory."""
 
 ROUTER_DRAWS = 3
@@ -166,3 +166,6 @@ MOST_WAITING_SHARE = 0.5
 
 MOST_REPLICAS_ADDED = 4
 """More replicas are tried one by one up to this many: beyond it the traffic would be another one."""
+
+SMALLEST_MISS_SHARE = 0.01
+"""A cause, or a step of more room, is named if it took or would have saved 1 % of what was computed."""

@@ -10,7 +10,7 @@ of it, because everything a tier holds of a path is a beginning of it. From the 
 - *granularity*: known, but only as a part of a chunk; and the prompt's last tokens, which no block holds
   whole.
 - *isolation*: never seen under this name, although the same session's prompts said it to another replica,
-  whose names differ from their first block on: another hash seed or salt.
+  and the two replicas have not one first block's name in common: another hash seed.
 - *compulsory*: never seen.
 
 Where a tier should have it is what LRU models say; a tier that does not behave like one shows as failure.
@@ -18,6 +18,7 @@ Where a tier should have it is what LRU models say; a tier that does not behave 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -213,7 +214,10 @@ class _Reach:
     def said_elsewhere(self) -> Int64Array:
         """What was asked for before under another replica's names, as far as sessions tell."""
         merged = _merged(self._window)
-        one_name = _names_told_by_sessions(self._window, merged)
+        strangers = _strangers(self._window, merged)
+        if not strangers:
+            return np.zeros_like(self._most)
+        one_name = _names_told_by_sessions(self._window, merged, strangers)
         seen = np.zeros(merged.n_ids, dtype=np.bool_)
         reached = np.zeros_like(self._most)
         for request in range(merged.requests):
@@ -243,11 +247,28 @@ class _Reach:
         return reached
 
 
-def _names_told_by_sessions(window: RequestWindow, merged: Chains) -> Int32Array:
+def _strangers(window: RequestWindow, merged: Chains) -> set[frozenset[int]]:
+    """Pairs of replicas whose prompts never begin with a block of one name.
+
+    Some prompts begin alike wherever they go, so replicas that hash alike have first blocks in common; a
+    session alone is no witness, for it may hold prompts of several kinds.
+    """
+    asking = np.flatnonzero(np.diff(merged.offsets) > 0)
+    first = merged.ids[merged.offsets[asking]]
+    begun = {
+        int(engine): set(first[window.engine[asking] == engine].tolist()) for engine in set(window.engine)
+    }
+    pairs = itertools.combinations(begun, 2)
+    return {frozenset((a, b)) for a, b in pairs if begun[a] and begun[b] and not begun[a] & begun[b]}
+
+
+def _names_told_by_sessions(
+    window: RequestWindow, merged: Chains, strangers: set[frozenset[int]]
+) -> Int32Array:
     """One name for each block, (n_ids,): blocks that two replicas name differently get the first one's.
 
-    A session's prompts begin alike. Where two of them went to two replicas and differ from the first block
-    on, the replicas hash differently, and what stands at one place of both is the same block.
+    A session's prompts begin alike. Where two of them went to `strangers`, these hash differently, and what
+    stands at one place of both prompts is the same block.
     """
     one_name = np.arange(merged.n_ids, dtype=np.int32)
     told: dict[int, dict[int, Int32Array]] = {}
@@ -258,7 +279,7 @@ def _names_told_by_sessions(window: RequestWindow, merged: Chains) -> Int32Array
         engine = int(window.engine[request])
         by_engine = told.setdefault(session, {})
         for other, earlier in by_engine.items():
-            if other != engine and earlier[0] != path[0]:
+            if frozenset((engine, other)) in strangers:
                 common = min(len(earlier), len(path))
                 fresh = one_name[path[:common]] == path[:common]
                 one_name[path[:common][fresh]] = one_name[earlier[:common][fresh]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tierscope.registry.advice_metrics import ADVICE
 from tierscope.registry.block_metrics import BLOCKS
 from tierscope.registry.labels import ENGINE
+from tierscope.registry.miss_metrics import MISSES
 from tierscope.registry.pool_metrics import POOL
 from tierscope.registry.regression_metrics import REGRESSION
 from tierscope.registry.store_metrics import RETENTION
@@ -352,6 +353,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             KUBE_WATCH_UP,
         ),
     ),
+    MISSES,
     REGRESSION,
     MetricGroup(
         title="Our own telemetry",

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests import workloads as w
-from tierscope.advice.explain import explain
+from tierscope.advice.explain import explain, misses_of
+from tierscope.advice.latency import ttft_model
 from tierscope.analytics.misses import Cause
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.domain.window import TimeSpan
@@ -34,6 +35,22 @@ def test_causes_add_up_and_earlier_requests_only_warm():
     assert late.misses.causes[Cause.CAPACITY_L1] > 0.9 * late.tokens[Origin.COMPUTED]
     assert sum(room.tokens for room in late.misses.room) == late.misses.causes[Cause.CAPACITY_L1]
     assert {room.tier for room in late.misses.room} == {Tier.L1}
+
+
+def test_each_cause_has_its_seconds_where_ttft_tells_what_a_token_costs():
+    """A tenth of a millisecond a token, planted; without a TTFT there are none."""
+    window = w.window(w.cycle(40, 400))
+    deployment = w.deployment(20 * 4 * w.CHUNK_BYTES)
+    evidence = w.served(window, deployment)
+    varied = evidence.window.computed * (1 + np.arange(400) % 7)
+    ttft = 0.01 + 1e-4 * varied
+    priced = replace(
+        evidence, window=replace(evidence.window, computed=varied, prompt=varied, ttft_seconds=ttft)
+    )
+    misses = misses_of(priced, deployment, 0, ttft_model(priced.window, 0))
+
+    assert misses.seconds == {cause: pytest.approx(1e-4 * n, rel=0.01) for cause, n in misses.causes.items()}
+    assert explained(window, deployment).misses.seconds is None
 
 
 def test_tokens_and_prefixes_are_the_spans_alone():

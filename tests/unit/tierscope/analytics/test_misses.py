@@ -118,6 +118,18 @@ def test_a_prompt_that_was_only_edited_is_no_isolation():
     assert causes(recorded).totals()[Cause.ISOLATION] == 0
 
 
+def test_sessions_with_prompts_of_several_kinds_are_no_isolation():
+    """A session's helper begins otherwise; replicas that have any beginning in common hash alike."""
+    recorded = window(
+        [chain_hashes(0, 16), chain_hashes(1, 16), chain_hashes(2, 4), chain_hashes(2, 4)],
+        replicas=2,
+        engine=[0, 1, 0, 1],
+    )
+    recorded = replace(recorded, session=np.array([7, 7, 8, 9], np.uint64))
+
+    assert causes(recorded).totals()[Cause.ISOLATION] == 0
+
+
 def test_a_cause_has_its_price():
     """A thousandth of a second a token, a third of a cent a second."""
     seconds, money = causes(window([chain_hashes(0, 16)])).costs(0.001, 1 / 300)[Cause.COMPULSORY]

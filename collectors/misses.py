@@ -1,0 +1,101 @@
+"""Counts computed tokens by why they were computed, as they come into the store."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from collectors.complaints import Complaints
+from collectors.worker import Worker
+from tierscope.advice.explain import misses_of
+from tierscope.analytics.misses import Cause
+from tierscope.domain.deployment import Deployment
+from tierscope.domain.errors import TierscopeError
+from tierscope.domain.window import TimeSpan
+from tierscope.registry.miss_metrics import MISS_TOKENS
+from tierscope.registry.types import Sample
+from tierscope.storage.reader import Reader
+
+log = logging.getLogger(__name__)
+
+LATE_SECONDS = 30.0
+"""A request is stored after its first token: younger admissions than this may not all be there."""
+LEAST_PAUSE_SECONDS = 60.0
+PAUSES_A_LOOK = 20.0
+"""Pauses are so many times as long as a look took: at most a twentieth of a core, whatever the history."""
+NOT_ASKED = "seconds are not asked for"
+
+Endpoint = tuple[str, str]
+
+
+class MissCounter(Worker):
+    """Gives every request that is new in the store its causes, with `window_seconds` before it as the past.
+
+    Each request is counted once. What came before the collector started is not counted: it only fills the
+    modelled tiers. An endpoint that cannot be read keeps its counts, and does not disturb the others.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        deployments: Callable[[], Sequence[Deployment]],
+        complaints: Complaints,
+        *,
+        window_seconds: float,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        super().__init__("misses")
+        self._reader = reader
+        self._deployments = deployments
+        self._complaints = complaints
+        self._window_seconds = window_seconds
+        self._clock = clock
+        self._monotonic = monotonic
+        self._began = clock() - LATE_SECONDS
+        self._counted_until: dict[Endpoint, float] = {}
+        self._tokens: dict[Endpoint, Counter[Cause]] = {}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield every endpoint's counts; none before its first requests."""
+        for endpoint, tokens in tuple(self._tokens.items()):
+            for cause in Cause:
+                yield Sample(MISS_TOKENS, (*endpoint, cause), tokens[cause])
+
+    def look(self) -> None:
+        """Count once what is new of every endpoint."""
+        for deployment in self._deployments():
+            who = f"misses of {deployment.namespace}/{deployment.endpoint}"
+            try:
+                self._catch_up(deployment)
+            except TierscopeError as error:
+                self._complaints.say(who, error)
+            except Exception:  # one endpoint's numbers must not cost the others their counts
+                log.exception("%s failed", who)
+            else:
+                self._complaints.over(who)
+
+    def _run(self) -> None:
+        while True:
+            began = self._monotonic()
+            self.look()
+            took = self._monotonic() - began
+            if self._stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSES_A_LOOK * took)):
+                return
+
+    def _catch_up(self, deployment: Deployment) -> None:
+        endpoint = (deployment.namespace, deployment.endpoint)
+        until = self._clock() - LATE_SECONDS
+        since = max(self._counted_until.get(endpoint, self._began), until - self._window_seconds)
+        evidence = self._reader.evidence(*endpoint, TimeSpan(until - self._window_seconds, until))
+        first = int(np.searchsorted(evidence.window.at_unix_seconds, since))
+        if first == evidence.window.requests:
+            return
+        found = misses_of(evidence, deployment, first, NOT_ASKED)
+        if found.causes is None:
+            return
+        self._tokens.setdefault(endpoint, Counter()).update(found.causes)
+        self._counted_until[endpoint] = until
