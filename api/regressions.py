@@ -12,7 +12,7 @@ from api.answers import Regressions
 from api.problems import NotFound
 from tierscope.analytics.regression.report import regress
 from tierscope.domain.errors import BadInput
-from tierscope.domain.window import TimeSpan
+from tierscope.domain.window import TimeSpan, changes_within
 from tierscope.storage.reader import Reader
 
 DEFAULT_SPAN_SECONDS = 3600.0
@@ -51,5 +51,10 @@ def serve_regressions(app: FastAPI, reader: Reader, clock: Callable[[], float]) 
                 where=f"/v1/regressions/{namespace}/{name}",
                 fix="check the names under exporter.engines",
             )
-        evidence = reader.evidence(namespace, name, TimeSpan(start - learn_seconds, now))
-        return regress(evidence, f"{namespace}/{name}", start).to_json()
+        span = TimeSpan(start - learn_seconds, now)
+        return regress(
+            reader.evidence(namespace, name, span),
+            f"{namespace}/{name}",
+            start,
+            changes_unix_seconds=changes_within(reader.deployments(namespace, name, span), span),
+        ).to_json()

@@ -13,7 +13,7 @@ from tierscope.analytics.regression.endpoint import EndpointWatch
 from tierscope.analytics.regression.words import sentence, since
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
-from tierscope.domain.window import TimeSpan
+from tierscope.domain.window import TimeSpan, changes_within
 from tierscope.registry import regression_metrics as metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.reader import Reader
@@ -123,7 +123,8 @@ class RegressionWatcher(Worker):
         while watched.read_until < until and not self._stopping.is_set():
             span = TimeSpan(watched.read_until, min(until, watched.read_until + STRIDE_SECONDS))
             window, samples = self._reader.window(*name, span), self._reader.samples(*name, span)
-            for found in watched.watch.feed(window, samples):
+            changes = changes_within(self._reader.deployments(*name, span), span)
+            for found in watched.watch.feed(window, samples, changes):
                 log.warning("%s", sentence(found, "/".join(name)))
             watched.read_until = span.end_unix_seconds
         watched.latest = watched.watch.detector.latest()

@@ -6,45 +6,50 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tierscope.analytics.regression.observations import Observations, within
-from tierscope.analytics.regression.seen import Reusable, SeenBlocks
+from tierscope.analytics.regression.endpoint import PoolHistory
+from tierscope.analytics.regression.observations import Observations, by_distance, most_reusable
+from tierscope.analytics.regression.seen import SeenBlocks
 from tierscope.domain.deployment import RoutingPolicy
+from tierscope.domain.events import TierSample
+from tierscope.domain.tiers import Tier
 from tierscope.testbed.config import Faults, Incident, IncidentKind, TestbedConfig
 from tierscope.testbed.model.fleet import Fleet
 from tierscope.testbed.workload.mixed import MixedWorkload
 
+POOL_READ_SECONDS = 15.0
+
 
 @dataclass
 class Watch:
-    """An observer that keeps a row a first token, in the order of `Observations`."""
+    """An observer that keeps a row a first token: numbers, then tokens by distance in fleet and engine."""
 
     index: int
-    rows: list[tuple[float, ...]]
+    rows: list[tuple[tuple[float, ...], list[float], list[float]]]
     seen: SeenBlocks
     block_tokens: int
     waits: dict[int, float] = field(default_factory=dict)
     queued: dict[int, float] = field(default_factory=dict)
-    reuse: dict[int, Reusable] = field(default_factory=dict)
+    reuse: dict[int, tuple[list[float], list[float]]] = field(default_factory=dict)
 
     def admitted(self, task, at_seconds):
         if task.attempt == 0:
+            prompt, size = task.request.prompt_tokens, self.block_tokens
             self.queued[id(task)] = at_seconds - task.request.at_seconds
-            prompt_blocks = task.request.prompt_tokens // self.block_tokens
-            self.reuse[id(task)] = self.seen.ask(task.request.hashes[:prompt_blocks], self.index)
+            asked = self.seen.ask(
+                task.request.hashes[: prompt // size], self.index, most_reusable(prompt, size)
+            )
+            self.reuse[id(task)] = by_distance(asked, size)
 
     def loaded(self, task, at_seconds, waited_seconds):
         self.waits.setdefault(id(task), waited_seconds)
 
     def first(self, task, at_seconds):
         l0, l1, l2 = task.credited
-        prompt = task.request.prompt_tokens
-        self.rows.append(
-            (
-                at_seconds, l0, l1, l2, 0.0, prompt - l0 - l1 - l2,
-                self.queued[id(task)], self.waits.get(id(task), 0.0), at_seconds - task.request.at_seconds,
-                *(blocks * self.block_tokens for blocks in self.reuse[id(task)]),
-            )
+        numbers = (
+            at_seconds, l0, l1, l2, 0.0, task.request.prompt_tokens - l0 - l1 - l2,
+            self.queued[id(task)], self.waits.get(id(task), 0.0), at_seconds - task.request.at_seconds,
         )  # fmt: skip
+        self.rows.append((numbers, *self.reuse[id(task)]))
 
     def finished(self, task, at_seconds, *, generated, aborted):
         for known in (self.waits, self.queued, self.reuse):
@@ -57,7 +62,7 @@ FAULTS: dict[IncidentKind, float] = {
     IncidentKind.L1_SHRUNK: 2.0,
     IncidentKind.SEED_MISMATCH: 1.0,
     IncidentKind.ROUTER_CHANGED: 1.0,
-    IncidentKind.QUEUE: 4.0,
+    IncidentKind.QUEUE: 5.0,
     IncidentKind.ENGINE_SLOW: 1.5,
 }
 """Every fault that is planted, with how much."""
@@ -75,13 +80,12 @@ def deployment(
         duration_seconds=warm_seconds + after_seconds,
         l2_ttl_seconds=1800.0,  # the pool is as full as it gets before the baseline begins
         faults=Faults(incidents=incidents),
-        slots=8 if kind is IncidentKind.QUEUE else 16,
     )
 
 
-def observations(config: TestbedConfig) -> tuple[Observations, Fleet]:
-    """Run the whole of it."""
-    rows: list[tuple[float, ...]] = []
+def observations(config: TestbedConfig) -> tuple[Observations, PoolHistory]:
+    """Run the whole of it; the requests, and the pool as its master would have told."""
+    rows: list[tuple[tuple[float, ...], list[float], list[float]]] = []
     seen = SeenBlocks()
     workload = MixedWorkload(
         config.mix,
@@ -91,7 +95,13 @@ def observations(config: TestbedConfig) -> tuple[Observations, Fleet]:
         until_seconds=config.duration_seconds,
     )
     fleet = Fleet(config, workload, observe=lambda index: Watch(index, rows, seen, config.block_tokens))
+    pool, at = PoolHistory(), 0.0
+    assert config.duration_seconds is not None
+    while at < config.duration_seconds:
+        at += POOL_READ_SECONDS
+        fleet.run_until(at)
+        pool.add([TierSample(Tier.L2, "pool", at, fleet.pool.capacity_bytes, fleet.pool.used_bytes)])
     fleet.run_out()
-    *parts, here, elsewhere, foreign = np.array(sorted(rows)).T
-    prompt = sum(parts[1:6])
-    return Observations(*parts, *within(prompt, here, elsewhere, foreign)), fleet
+    rows.sort(key=lambda row: row[0])
+    numbers, of_fleet, own = zip(*rows, strict=True)
+    return Observations(*np.array(numbers).T, np.array(of_fleet), np.array(own)), pool

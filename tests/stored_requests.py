@@ -26,6 +26,9 @@ class StoredRequests:
     def samples(self, namespace, endpoint, span):
         return ()
 
+    def deployments(self, namespace, endpoint, span):
+        return ()
+
     def evidence(self, namespace, endpoint, span):
         return Evidence(self.window(namespace, endpoint, span), (), ())
 

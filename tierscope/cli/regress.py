@@ -63,16 +63,18 @@ def regress(
 
 def _from_store(path: Path, endpoint: str | None, start: float, learn_seconds: float, now: float) -> Document:
     from tierscope.analytics.regression.report import regress as judge
-    from tierscope.domain.window import TimeSpan
+    from tierscope.domain.window import TimeSpan, changes_within
     from tierscope.storage.duckdb_reader import DuckDbReader
 
     reader = DuckDbReader.open(path)
     try:
         name = one_of(["/".join(known) for known in reader.endpoints()], endpoint, where=str(path))
-        evidence = reader.evidence(*name, TimeSpan(start - learn_seconds, now))
+        span = TimeSpan(start - learn_seconds, now)
+        evidence, known = reader.evidence(*name, span), reader.deployments(*name, span)
     finally:
         reader.close()
-    return judge(evidence, "/".join(name), start).to_json()
+    changes = changes_within(known, span)
+    return judge(evidence, "/".join(name), start, changes_unix_seconds=changes).to_json()
 
 
 def _from_api(url: str, endpoint: str | None, start: float, learn_seconds: float) -> Document:

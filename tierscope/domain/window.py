@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import TokenSplit
@@ -78,3 +80,15 @@ class Evidence:
     window: RequestWindow
     samples: tuple[TierSample, ...]
     coverage: tuple[SourceCoverage, ...]
+
+
+def changes_within(known: Sequence[DeploymentSince], span: TimeSpan) -> tuple[float, ...]:
+    """When one of the configurations took another's place in the span, in unix seconds.
+
+    `known` are those in force in the span, oldest first: the first of them replaces none that is known.
+    """
+    return tuple(
+        one.since_unix_seconds
+        for one in known[1:]
+        if span.start_unix_seconds <= one.since_unix_seconds < span.end_unix_seconds
+    )

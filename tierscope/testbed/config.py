@@ -80,7 +80,7 @@ class IncidentKind(StrEnum):
     L2_SLOW = "l2_slow"
     """The pool is read at a `factor`-th of its speed."""
     L2_WORKER_LOST = "l2_worker_lost"
-    """A pool worker goes, and its chunks and its room with it."""
+    """A pool worker goes, with its chunks, its room and its part of the bandwidth."""
     L1_SHRUNK = "l1_shrunk"
     """Every host cache has a `factor`-th of its room."""
     SEED_MISMATCH = "seed_mismatch"
@@ -118,7 +118,7 @@ class Faults:
     restarts: tuple[Restart, ...] = ()
     """Read at the start only; a running testbed has `Testbed.restart`."""
     incidents: tuple[Incident, ...] = ()
-    """Read at the start only."""
+    """Read at the start only; a running testbed has `Testbed.befall`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

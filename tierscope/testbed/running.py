@@ -12,7 +12,7 @@ import zmq
 
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.testbed.clock import VirtualClock
-from tierscope.testbed.config import Faults, TestbedConfig
+from tierscope.testbed.config import Faults, Incident, TestbedConfig
 from tierscope.testbed.model.fleet import Fleet
 from tierscope.testbed.replica import Replica
 from tierscope.testbed.sites import Sites
@@ -50,6 +50,7 @@ class Running:
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._restarts: deque[int] = deque()
+        self._incidents: deque[Incident] = deque()
         self._steps = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.replicas = [
@@ -98,6 +99,10 @@ class Running:
         """Restart an engine at the end of the running step."""
         self._restarts.append(replica)
 
+    def befall(self, incident: Incident) -> None:
+        """Let an incident change the deployment at the end of the running step."""
+        self._incidents.append(incident)
+
     def close(self) -> None:
         """End the threads and close every socket."""
         self._stopping.set()
@@ -131,6 +136,8 @@ class Running:
         with self._lock:
             while self._restarts:
                 self.fleet.restart(self._restarts.popleft())
+            while self._incidents:
+                self.fleet.befall(self._incidents.popleft())
             if due > 0 and not self.fleet.finished:
                 self._step(wall_seconds)
             for replica in self.replicas:

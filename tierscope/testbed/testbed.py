@@ -13,7 +13,7 @@ from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterS
 from tierscope.domain.tiers import Tier
 from tierscope.domain.trace import Trace
 from tierscope.testbed.clock import VirtualClock
-from tierscope.testbed.config import Faults, TestbedConfig
+from tierscope.testbed.config import Faults, Incident, TestbedConfig
 from tierscope.testbed.model.fleet import DRAIN_SECONDS
 from tierscope.testbed.running import Running
 from tierscope.testbed.sites import CURVINE, lmcache_site, vllm_site
@@ -115,12 +115,16 @@ class Testbed:
         return self._started().sent()
 
     def inject(self, faults: Faults) -> None:
-        """Replace the faults from now on; their `restarts` are ignored (see `restart`)."""
+        """Replace the faults from now on; `restarts` and `incidents` are ignored: see below."""
         self._faults = faults
 
     def restart(self, replica: int) -> None:
         """Restart a replica's engine within a step: sequences at 0, counters at 0, L0 empty."""
         self._started().restart(replica)
+
+    def befall(self, incident: Incident) -> None:
+        """Let an incident change the deployment within a step, whatever its `at_seconds`."""
+        self._started().befall(incident)
 
     def settings(self) -> ExporterSettings:
         """What an exporter needs to read everything here."""

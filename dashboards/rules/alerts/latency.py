@@ -60,12 +60,12 @@ WHY_AND_WHAT: dict[str, tuple[str, str]] = {
 
 def _why_and_what() -> str:
     parts = "".join(
-        f'{{{{ {"if" if not number else "else if"} eq $labels.reason "{reason}" }}}}: {why}. First {what}.'
+        f'{{{{ {"if" if not number else "else if"} eq $labels.reason "{reason}" }}}} ({why}); {what}'
         for number, (reason, (why, what)) in enumerate(WHY_AND_WHAT.items())
     )
     otherwise = (
-        '{{ else if eq $labels.cause "queue" }}. First add replicas, or balance their load.'
-        "{{ else }}. First compare engine release, arguments and clocks with those before.{{ end }}"
+        '{{ else if eq $labels.cause "queue" }}; add replicas, or balance their load'
+        "{{ else }}; compare engine release, arguments and clocks with those before{{ end }}"
     )
     return parts + otherwise
 
@@ -78,14 +78,12 @@ TTFT_REGRESSION_FOUND = Alert(
     means="First tokens take longer than their prompts explain; its labels say who did it, and since when.",
     summary=(
         'TTFT of {{ $labels.namespace }}/{{ $labels.endpoint }} is {{ $value | printf "%.2f" }} times '
-        "what its "
-        f"prompts explain, since {{{{ $labels.since }}}}: {WHO}."
+        f"what its prompts explain, since {{{{ $labels.since }}}}: {WHO}{_why_and_what()}."
     ),
     description=(
         "It is not the prompts of {{ $labels.model }} that changed: requests are held against what their "
-        "tokens, and "
-        "what was asked for before, took until {{ $labels.since }}. Most of the rise is because "
-        f"{WHO}{_why_and_what()}"
+        "tokens, and what was asked for before, took until {{ $labels.since }}. "
+        "`tierscope regress` has the rise by its parts, in seconds a request."
     ),
 )
 

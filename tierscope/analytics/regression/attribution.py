@@ -23,8 +23,6 @@ TRIMMED = 0.05
 FULL_RATIO = 0.95
 LOST_CAPACITY_RATIO = 0.9
 """A pool that has shrunk below this share of its size has lost a worker."""
-ROUTING_SHARE = 0.25
-"""Share of the lost hits that lie elsewhere now: routing spreads copies, too, and so costs more than that."""
 SEED_LEFT = 0.25
 """Where replicas name chunks differently, less than this share of hits on foreign prefixes is left."""
 LEAST_FOREIGN_TOKENS = 10_000
@@ -121,8 +119,7 @@ def rises(baseline: Baseline, model: PartsModel, since: Observations) -> dict[Ca
     def rise(of: FloatArray, against: FloatArray) -> float:
         return _mean(of) - _mean(against)
 
-    mix = rise(baseline.usual_seconds(since, affinity=baseline.shares.affinity),
-               baseline.usual_seconds(before, affinity=baseline.shares.affinity))  # fmt: skip
+    mix = rise(_usual(baseline, since), _usual(baseline, before))
     share = rise(_share_cost(baseline, since), _share_cost(baseline, before))
     if not baseline.has_reuse:
         mix, share = rise(baseline.expected_seconds(since), baseline.expected_seconds(before)), 0.0
@@ -136,7 +133,15 @@ def rises(baseline: Baseline, model: PartsModel, since: Observations) -> dict[Ca
 
 
 def _share_cost(baseline: Baseline, seen: Observations) -> FloatArray:
-    return baseline.expected_seconds(seen) - baseline.usual_seconds(seen, affinity=baseline.shares.affinity)
+    return baseline.expected_seconds(seen) - _usual(baseline, seen)
+
+
+def _routing_cost(baseline: Baseline, seen: Observations) -> FloatArray:
+    return baseline.usual_seconds(seen, placed=True) - _usual(baseline, seen)
+
+
+def _usual(baseline: Baseline, seen: Observations) -> FloatArray:
+    return baseline.usual_seconds(seen, placed=False)
 
 
 def _load_excess(model: PartsModel, seen: Observations) -> FloatArray:
@@ -163,15 +168,24 @@ def _loaded(seen: Observations) -> FloatArray:
 
 def _lost_share(baseline: Baseline, since: Observations, pool: PoolReadings) -> tuple[Tier, Reason, float]:
     """Which tier lost most against what is usual, why, and what share of its usual hits is left."""
-    served = np.array([since.l0.sum(), (since.l1 + since.external).sum(), since.l2.sum()])
-    usual = _usual_tokens(baseline, since, baseline.shares.affinity)
-    lost = usual - served
+    before, shares = baseline.past, baseline.shares
+    whole = _mean(_share_cost(baseline, since)) - _mean(_share_cost(baseline, before))
+    routed = _mean(_routing_cost(baseline, since)) - _mean(_routing_cost(baseline, before))
+    usual, placed, served = (
+        tokens.sum(axis=0)
+        for tokens in (
+            shares.served(since, placed=False),
+            shares.served(since, placed=True),
+            since.served(),
+        )
+    )
+    by_routing = routed > whole / 2
+    lost = usual - placed if by_routing else placed - served
     cheaper_than_computing = np.maximum(baseline.fit.coefficients[1] - baseline.fit.coefficients[2:5], 0)
     worst = int(np.argmax(lost * cheaper_than_computing))
     tier = list(Tier)[worst]
     kept = float(served[worst] / max(usual[worst], 1.0))
-    by_routing = usual - _usual_tokens(baseline, since, None)
-    if by_routing[worst] > ROUTING_SHARE * lost[worst]:
+    if by_routing:
         return tier, Reason.ROUTING, kept
     if tier is Tier.L2 and _shrunk(pool):
         return tier, Reason.WORKER_LOST, kept
@@ -182,15 +196,6 @@ def _lost_share(baseline: Baseline, since: Observations, pool: PoolReadings) -> 
     return tier, Reason.EVICTIONS, kept
 
 
-def _usual_tokens(baseline: Baseline, seen: Observations, affinity: float | None) -> FloatArray:
-    here, elsewhere = seen.reusable_here.sum(), seen.reusable_elsewhere.sum()
-    if affinity is not None:
-        whole = here + elsewhere
-        here, elsewhere = affinity * whole, (1 - affinity) * whole
-    tokens: FloatArray = here * baseline.shares.here + elsewhere * baseline.shares.elsewhere
-    return tokens
-
-
 def _differs_by_seed(before: Observations, since: Observations) -> bool:
     """What only other engines were asked for used to be found here, and no longer is."""
     usual, now = _foreign_share(before), _foreign_share(since)
@@ -199,11 +204,10 @@ def _differs_by_seed(before: Observations, since: Observations) -> bool:
 
 def _foreign_share(seen: Observations) -> float | None:
     """Share of the tokens this engine never was asked for, but others were, that some tier served."""
-    foreign = seen.reusable_foreign.sum()
+    foreign = seen.foreign.sum()
     if foreign < LEAST_FOREIGN_TOKENS:
         return None
-    own = seen.reusable - seen.reusable_foreign
-    served = np.clip(seen.prompt - seen.computed - own, 0, seen.reusable_foreign)
+    served = np.clip(seen.prompt - seen.computed - (seen.reusable - seen.foreign), 0, seen.foreign)
     return float(served.sum() / foreign)
 
 

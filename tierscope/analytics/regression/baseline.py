@@ -7,7 +7,7 @@ more than they should, and a prompt longer than any in the baseline says nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.analytics.regression.observations import Observations, cost_columns
+from tierscope.analytics.regression.shares import UsualShares, usual_shares
 from tierscope.analytics.ttft import TtftFit, fit_ttft
 from tierscope.domain.trace import FloatArray
 
@@ -23,17 +24,36 @@ WINDOW_REQUESTS = 50
 """Requests whose tier shares are looked at together; also the span over which noise is checked for memory."""
 OUTSIDE_FACTOR = 1.25
 """Expected times this far beyond the baseline's are not compared."""
-LEAST_SPREAD = 0.005
-"""Log ratios of windows that vary less than this are taken to vary this much."""
+QUARTERS = 4
+LEAST_SPREAD = 0.02
+"""Log ratios of windows that vary less are taken to vary this much: scores end at `MOST_SCORE`, and must get
+there for the smallest effect that is looked for."""
+MOST_SCORE = 4.0
 
 
-class UsualShares(NamedTuple):
-    """Share of reusable tokens that L0, L1 and L2 serve: (3,), of those last here, and of those elsewhere."""
+class Usual(NamedTuple):
+    """Log ratios of windows as the baseline has them: centre, spread of one, and how many there were."""
 
-    here: FloatArray
-    elsewhere: FloatArray
-    affinity: float
-    """Share of the reusable tokens that were on this engine last."""
+    centre: float = 0.0
+    spread: float = 1.0
+    windows: int = 0
+
+    def scores(self, ratios: FloatArray) -> FloatArray:
+        """Normal scores of log ratios."""
+        found: FloatArray = np.clip((ratios - self.centre) / self.spread, -MOST_SCORE, MOST_SCORE)
+        return found
+
+
+NOT_KNOWN = Usual()
+
+
+class Ratios(NamedTuple):
+    """What whole windows cost, as log ratios: (windows,) each."""
+
+    caches: FloatArray
+    """As they were served, against what caches usually serve where the router sent them."""
+    routing: FloatArray
+    """Where the router sent them, against where it usually does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +65,13 @@ class Baseline:
     usual_queue_seconds: float
     edges: FloatArray
     residuals: tuple[FloatArray, ...]
-    scale: float
-    """Scores are divided by this: more than 1 where neighbouring requests share their luck."""
-    minimum_effect_score: float
     shares: UsualShares
-    share_centre: float
-    share_spread: float
-    share_windows: int
     has_reuse: bool
+    scale: float = 1.0
+    """Scores are divided by this: more than 1 where neighbouring requests share their luck."""
+    minimum_effect_score: float = 0.0
+    caches: Usual = NOT_KNOWN
+    routing: Usual = NOT_KNOWN
 
     def expected_seconds(self, seen: Observations) -> FloatArray:
         """TTFT as the baseline would have it, for the tokens as they were served."""
@@ -61,28 +80,33 @@ class Baseline:
     def scores(self, seen: Observations) -> FloatArray:
         """Normal scores of the requests' TTFT; NaN where the baseline has nothing alike."""
         expected = self.expected_seconds(seen)
-        return self._ranked(np.log(seen.ttft_seconds / expected), expected) / self.scale
+        return self.ranked(np.log(seen.ttft_seconds / expected), expected) / self.scale
 
-    def usual_seconds(self, seen: Observations, *, affinity: float | None) -> FloatArray:
+    def usual_seconds(self, seen: Observations, *, placed: bool) -> FloatArray:
         """TTFT had the tiers served what they usually do of what could be reused.
 
-        With an `affinity` reusable tokens are where they usually are; without, where they really were.
+        With `placed` the caches alone are as usual, and requests are where they were sent; without, router
+        and caches are.
         """
-        if affinity is None:
-            here, elsewhere = seen.reusable_here, seen.reusable_elsewhere
-        else:
-            here, elsewhere = affinity * seen.reusable, (1 - affinity) * seen.reusable
-        served = np.outer(here, self.shares.here) + np.outer(elsewhere, self.shares.elsewhere)
+        served = self.shares.served(seen, placed=placed)
         computed = np.maximum(seen.prompt - served.sum(axis=1), 1.0)
         columns = cost_columns(computed, served[:, 0], served[:, 1], served[:, 2])
         return self.fit.seconds(columns) + self.usual_queue_seconds
 
-    def share_scores(self, seen: Observations) -> FloatArray:
-        """Normal scores of whole windows: what was served, against what usually would have been."""
-        ratios = _share_ratios(self, seen)
-        return np.clip((ratios - self.share_centre) / self.share_spread, -4, 4)
+    def ratios(self, seen: Observations) -> Ratios:
+        """The cost of whole windows taken apart; what is left of the last one is not looked at."""
+        seen = seen.take(slice(0, len(seen.prompt) // WINDOW_REQUESTS * WINDOW_REQUESTS))
 
-    def _ranked(self, residuals: FloatArray, expected: FloatArray) -> FloatArray:
+        def total(seconds: FloatArray) -> FloatArray:
+            found: FloatArray = seconds.reshape(-1, WINDOW_REQUESTS).sum(axis=1)
+            return found
+
+        placed = total(self.usual_seconds(seen, placed=True))
+        usual = total(self.usual_seconds(seen, placed=False))
+        return Ratios(np.log(total(self.expected_seconds(seen)) / placed), np.log(placed / usual))
+
+    def ranked(self, residuals: FloatArray, expected: FloatArray) -> FloatArray:
+        """Normal scores of log residuals among the baseline's of about the same expected seconds."""
         scores = np.full(len(expected), np.nan)
         bins = np.searchsorted(self.edges[1:-1], expected, side="right")
         inside = (expected >= self.edges[0] / OUTSIDE_FACTOR) & (expected <= self.edges[-1] * OUTSIDE_FACTOR)
@@ -102,42 +126,38 @@ def calibrate(past: Observations, minimum_effect: float) -> Baseline:
     edges = np.quantile(expected, np.linspace(0, 1, BINS + 1))
     bins = np.searchsorted(edges[1:-1], expected, side="right")
     by_bin = tuple(np.sort(residuals[bins == number]) for number in range(BINS))
-    shares = _usual_shares(past)
-    raw = Baseline(
-        past, fit, queue, edges, by_bin, 1.0, 0.0, shares, 0.0, 1.0, 0, bool(past.reusable.sum() > 0)
-    )
-    scores = raw._ranked(residuals, expected)  # noqa: SLF001 - the baseline under construction
-    slower = raw._ranked(residuals + np.log(minimum_effect), expected)  # noqa: SLF001
+    raw = Baseline(past, fit, queue, edges, by_bin, usual_shares(past), bool(past.reusable.sum() > 0))
+    scores = raw.ranked(residuals, expected)
+    slower = raw.ranked(residuals + np.log(minimum_effect), expected)
     scale = _memory(scores)
-    ratios = _share_ratios(raw, past)
-    spread = max(LEAST_SPREAD, _robust_spread(ratios) * _memory(ratios, 4)) if len(ratios) else 1.0
-    return Baseline(
-        past, fit, queue, edges, by_bin, scale,
-        float(np.nanmean(slower - scores)) / scale,
-        shares,
-        float(np.median(ratios)) if len(ratios) else 0.0,
-        spread,
-        len(ratios),
-        raw.has_reuse,
-    )  # fmt: skip
+    caches, routing = (_usual(ratios) for ratios in _crossed(raw))
+    return replace(
+        raw,
+        scale=scale,
+        minimum_effect_score=float(np.nanmean(slower - scores)) / scale,
+        caches=caches,
+        routing=routing,
+    )
 
 
-def _share_ratios(baseline: Baseline, seen: Observations) -> FloatArray:
-    whole = len(seen.prompt) // WINDOW_REQUESTS * WINDOW_REQUESTS
-    seen = seen.take(slice(0, whole))
-    actual = baseline.expected_seconds(seen).reshape(-1, WINDOW_REQUESTS).sum(axis=1)
-    usual = baseline.usual_seconds(seen, affinity=baseline.shares.affinity)
-    ratios: FloatArray = np.log(actual / usual.reshape(-1, WINDOW_REQUESTS).sum(axis=1))
-    return ratios
+def _crossed(raw: Baseline) -> Ratios:
+    """Ratios of each quarter of the windows by the shares of the others: a fit fits itself too well."""
+    windows = len(raw.past.prompt) // WINDOW_REQUESTS
+    quarter = np.arange(windows * WINDOW_REQUESTS) // WINDOW_REQUESTS % QUARTERS
+    found = Ratios(np.zeros(windows), np.zeros(windows))
+    for number in range(min(QUARTERS, windows)):
+        others = replace(raw, shares=usual_shares(raw.past.take(np.flatnonzero(quarter != number))))
+        part = others.ratios(raw.past.take(np.flatnonzero(quarter == number)))
+        for ratios, of_part in zip(found, part, strict=True):
+            ratios[number::QUARTERS] = of_part
+    return found
 
 
-def _usual_shares(past: Observations) -> UsualShares:
-    """By least squares on tokens; a tier cannot serve less than none or more than all."""
-    reusable = np.column_stack((past.reusable_here, past.reusable_elsewhere))
-    served = np.column_stack((past.l0, past.l1 + past.external, past.l2))
-    found = np.clip(np.linalg.lstsq(reusable, served, rcond=None)[0], 0, 1)
-    whole = float(past.reusable.sum())
-    return UsualShares(found[0], found[1], float(past.reusable_here.sum()) / whole if whole else 1.0)
+def _usual(ratios: FloatArray) -> Usual:
+    if not len(ratios):
+        return NOT_KNOWN
+    spread = max(LEAST_SPREAD, _robust_spread(ratios) * _memory(ratios, 4))
+    return Usual(float(np.median(ratios)), spread, len(ratios))
 
 
 def _memory(values: FloatArray, block: int = WINDOW_REQUESTS) -> float:

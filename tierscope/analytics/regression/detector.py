@@ -1,13 +1,14 @@
 """The detector of one model and group of replicas: learns, watches, raises, and arms itself again.
 
-Two streams of scores are watched by Page-Hinkley. Requests against what their tokens usually take find a
+Three streams of scores are watched by Page-Hinkley. Requests against what their tokens usually take find a
 tier, an engine or a queue that got slower; a prompt mix that changed does not move them. Windows of requests
-against what tiers usually serve of what was seen before find a tier that lost hits; prompts that repeat less
-do not.
+against what caches usually serve of what was asked for as long ago find a tier that lost hits, and against
+where the router usually sends them one that sends them elsewhere; prompts that repeat less move neither.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -23,7 +24,8 @@ from tierscope.analytics.regression.attribution import (
     fit_parts,
     rises,
 )
-from tierscope.analytics.regression.baseline import WINDOW_REQUESTS, Baseline, calibrate
+from tierscope.analytics.regression.baseline import WINDOW_REQUESTS, Baseline, Usual, calibrate
+from tierscope.analytics.regression.kept import Kept
 from tierscope.analytics.regression.observations import NO_OBSERVATIONS, Observations, joined
 from tierscope.analytics.regression.page_hinkley import PageHinkley, threshold_for
 from tierscope.domain.trace import FloatArray
@@ -41,6 +43,8 @@ class DetectorSettings:
     """Requests between two false alarms, on average."""
     judged_requests: int = 200
     """Requests since the change that an attribution rests on at least."""
+    calm_requests: int = 500
+    """As many that take no longer than they should end what was raised."""
     settle_seconds: float = 1800.0
     """After a rollout caches fill: for so long lost hits are not counted."""
     accept_seconds: float = 86_400.0
@@ -49,6 +53,8 @@ class DetectorSettings:
 
 DEFAULTS = DetectorSettings()
 NO_READINGS = PoolReadings()
+MEDIAN_ERROR = 1.25
+"""Standard error of the median of n normal values, times the root of n."""
 DATING_SECONDS = 60.0
 """A change is dated to about this, so it may seem to come before the rollout that made it."""
 
@@ -96,18 +102,27 @@ class Detector:
         self.found = 0
         """Regressions raised so far."""
         self._learning = NO_OBSERVATIONS
-        self._recent = NO_OBSERVATIONS
+        self._recent = Kept(2 * settings.calibration_requests)
         self._open = NO_OBSERVATIONS
         """Requests that do not make a whole window yet."""
-        self._speed = self._share = PageHinkley(1.0, 1.0)
+        self._speed = self._caches = self._routing = PageHinkley(1.0, 1.0)
         self._rollout_unix_seconds: float | None = None
         self._pending_since: float | None = None
+        self._usual_from: float | None = None
+        """From here on requests are of a new configuration, which has no baseline of its own yet."""
 
-    def rollout(self, at_unix_seconds: float) -> None:
-        """Engines were replaced: their caches are empty; what follows is held against what was before."""
+    def rollout(self, at_unix_seconds: float, *, reconfigured: bool = False) -> None:
+        """Engines were replaced: their caches are empty; what follows is held against what was before.
+
+        Where the deployment was `reconfigured` that holds until there are enough requests of the new one,
+        from when its caches had time to fill: they are the new usual, unless a regression was raised.
+        """
         self._rollout_unix_seconds = at_unix_seconds
-        self._share.reset()
-        self._open = NO_OBSERVATIONS
+        if reconfigured:
+            self._usual_from = at_unix_seconds + self.settings.settle_seconds
+            if self.state is State.LEARNING:
+                self._learning = NO_OBSERVATIONS
+        self._forget_shares()
 
     def feed(self, seen: Observations, pool: PoolReadings = NO_READINGS) -> Regression | None:
         """Take the next requests; returns a regression when one is raised by them."""
@@ -116,25 +131,36 @@ class Detector:
         if self.state is State.LEARNING:
             self._learn(seen)
             return None
-        self._recent = joined((self._recent, seen)).take(slice(-2 * self.settings.calibration_requests, None))
+        self._recent.add(seen)
         if self.state is State.RAISED:
             self._look_again()
             return None
-        return self._watch(seen, pool)
+        found = self._watch(seen, pool)
+        if found is None and self._pending_since is None:
+            self._learn_new_usual()
+        return found
 
     def latest(self) -> Latest | None:
         """How the latest requests stand against the baseline; None while it is being learnt."""
-        since = self._recent.take(slice(-self.settings.judged_requests, None))
+        since = self._recent.latest(self.settings.judged_requests)
         if self.baseline is None or self._model is None or len(since.prompt) < self.settings.judged_requests:
             return None
         ratio, _ = self._effect(since)
         return Latest(ratio, rises(self.baseline, self._model, since))
 
     def _learn(self, seen: Observations) -> None:
+        if self._usual_from is not None:
+            seen = seen.take(seen.at_unix_seconds >= self._usual_from)
         self._learning = joined((self._learning, seen))
         if len(self._learning.prompt) >= self.settings.calibration_requests:
             self._arm(self._learning)
             self._learning = NO_OBSERVATIONS
+
+    def _learn_new_usual(self) -> None:
+        if self._usual_from is None:
+            return
+        if (self._recent.times() >= self._usual_from).sum() >= self.settings.calibration_requests:
+            self._arm(self._since(self._usual_from))
 
     def _arm(self, past: Observations) -> None:
         settings = self.settings
@@ -142,16 +168,21 @@ class Detector:
         drift = max(baseline.minimum_effect_score / 2, 0.01)
         error = 1 / np.sqrt(len(past.prompt))
         self._speed = PageHinkley(drift, threshold_for(settings.run_length_requests, drift, float(error)))
-        share_drift = np.log(settings.minimum_effect) / 2 / baseline.share_spread
-        share_error = 1.25 / np.sqrt(max(baseline.share_windows, 1))
-        windows = settings.run_length_requests / WINDOW_REQUESTS
-        self._share = PageHinkley(
-            float(share_drift), threshold_for(windows, float(share_drift), float(share_error))
+        self._caches, self._routing = (
+            self._of_shares(usual) for usual in (baseline.caches, baseline.routing)
         )
         self.baseline, self.state, self.regression = baseline, State.WATCHING, None
         self._model = fit_parts(past)
-        self._recent = self._open = NO_OBSERVATIONS
-        self._pending_since = None
+        self._open = NO_OBSERVATIONS
+        self._recent.clear()
+        self._pending_since = self._usual_from = None
+
+    def _of_shares(self, usual: Usual) -> PageHinkley:
+        settings = self.settings
+        drift = math.log(settings.minimum_effect) / 2 / usual.spread
+        error = MEDIAN_ERROR / math.sqrt(max(usual.windows, 1))
+        windows = settings.run_length_requests / WINDOW_REQUESTS
+        return PageHinkley(drift, threshold_for(windows, drift, error))
 
     def _watch(self, seen: Observations, pool: PoolReadings) -> Regression | None:
         if self._pending_since is None:
@@ -163,8 +194,7 @@ class Detector:
             return None
         found = self._judge(since, self._pending_since, pool)
         self._pending_since = None
-        self._speed.reset()
-        self._share.reset()
+        self._forget()
         if found.ratio < 1 + (self.settings.minimum_effect - 1) / 2:
             return None
         self.state, self.regression = State.RAISED, found
@@ -194,19 +224,35 @@ class Detector:
         windows, self._open = self._open.take(slice(0, whole)), self._open.take(slice(whole, None))
         if not whole:
             return None
-        alarm = self._share.feed(self.baseline.share_scores(windows))
-        if alarm is None:
-            return None
-        back = self._share.since_change() * WINDOW_REQUESTS
-        return self._time_before(back, windows.at_unix_seconds, (alarm + 1) * WINDOW_REQUESTS - 1)
+        ratios, began = self.baseline.ratios(windows), []
+        for stream, scores in (
+            (self._caches, self.baseline.caches.scores(ratios.caches)),
+            (self._routing, self.baseline.routing.scores(ratios.routing)),
+        ):
+            alarm = stream.feed(scores)
+            if alarm is not None:
+                back = stream.since_change() * WINDOW_REQUESTS
+                at = (alarm + 1) * WINDOW_REQUESTS - 1
+                began.append(self._time_before(back, windows.at_unix_seconds, at))
+        return min(began, default=None)
 
     def _time_before(self, back: int, times: FloatArray, at: int) -> float:
         """Time of the request `back` before the one that raised the alarm, among those kept."""
-        until = self._recent.at_unix_seconds[self._recent.at_unix_seconds <= times[at]]
+        kept = self._recent.times()
+        until = kept[kept <= times[at]]
         return float(until[max(0, len(until) - back)])
 
+    def _forget(self) -> None:
+        self._speed.reset()
+        self._forget_shares()
+
+    def _forget_shares(self) -> None:
+        self._caches.reset()
+        self._routing.reset()
+        self._open = NO_OBSERVATIONS
+
     def _since(self, unix_seconds: float) -> Observations:
-        return self._recent.take(self._recent.at_unix_seconds >= unix_seconds)
+        return self._recent.since(unix_seconds)
 
     def _judge(self, since: Observations, changed_unix_seconds: float, pool: PoolReadings) -> Regression:
         assert self.baseline is not None
@@ -234,18 +280,18 @@ class Detector:
         speed = np.median(np.log(since.ttft_seconds / baseline.expected_seconds(since)))
         ratio = float(np.exp(speed))
         if baseline.has_reuse and len(since.prompt) >= WINDOW_REQUESTS:
-            usual = baseline.usual_seconds(since, affinity=baseline.shares.affinity)
-            shift = np.log(baseline.expected_seconds(since).sum() / usual.sum()) - baseline.share_centre
+            usual = baseline.usual_seconds(since, placed=False)
+            centre = baseline.caches.centre + baseline.routing.centre
+            shift = np.log(baseline.expected_seconds(since).sum() / usual.sum()) - centre
             ratio *= float(np.exp(max(0.0, shift)))
         return ratio, float(np.median(since.ttft_seconds)) * (1 - 1 / ratio)
 
     def _look_again(self) -> None:
         """Whether what is raised goes on: it ends when requests are as they were, or are so for a day."""
         assert self.regression is not None
-        latest = self._since(self.regression.since_unix_seconds).take(
-            slice(-self.settings.judged_requests, None)
-        )
-        if len(latest.prompt) < self.settings.judged_requests:
+        latest = self._recent.latest(self.settings.calm_requests)
+        latest = latest.take(latest.at_unix_seconds >= self.regression.since_unix_seconds)
+        if len(latest.prompt) < self.settings.calm_requests:
             return
         now = float(latest.at_unix_seconds[-1])
         ratio, _ = self._effect(latest)
@@ -256,5 +302,4 @@ class Detector:
             self._arm(enough)
         elif ratio < 1 + (self.settings.minimum_effect - 1) / 3:
             self.state, self.regression = State.WATCHING, None
-            self._speed.reset()
-            self._share.reset()
+            self._forget()

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tierscope.analytics.regression.seen import SeenBlocks
+from tierscope.analytics.regression.recency import Section
+from tierscope.analytics.regression.seen import Reusable, SeenBlocks
 from tierscope.domain.identity import EngineId
 from tierscope.domain.trace import FloatArray, Int64Array
 from tierscope.domain.window import RequestWindow
 
+EDGES_TOKENS = [2 ** (10 + step / 2) for step in range(36)]
+"""Borders of distances in tokens, half an octave apart: from a prompt to 6 TiB at 32 KiB a token."""
+DISTANCES = len(EDGES_TOKENS) + 1
+
 
 class Observations(NamedTuple):
-    """Requests in order of time, (n,) each. Tokens and seconds as floats; seconds not told are 0.
+    """Requests in order of time, (n,) each but for the last two. Tokens and seconds; what is not told is 0.
 
-    `reusable_here` are tokens that were asked for before, on this engine last; `reusable_elsewhere` on
-    another, of which `reusable_foreign` never on this one.
+    What could be reused, in tokens by distance (tokens asked for since): `fleet` (n, DISTANCES) since anyone
+    asked, `own` (n, DISTANCES + 1) since this engine was asked; its last column is what only others were.
     """
 
     at_unix_seconds: FloatArray
@@ -30,9 +36,8 @@ class Observations(NamedTuple):
     queue_seconds: FloatArray
     load_seconds: FloatArray
     ttft_seconds: FloatArray
-    reusable_here: FloatArray
-    reusable_elsewhere: FloatArray
-    reusable_foreign: FloatArray
+    fleet: FloatArray
+    own: FloatArray
 
     @property
     def prompt(self) -> FloatArray:
@@ -42,11 +47,21 @@ class Observations(NamedTuple):
     @property
     def reusable(self) -> FloatArray:
         """Tokens that an endless cache shared by all engines would have had."""
-        return self.reusable_here + self.reusable_elsewhere
+        found: FloatArray = self.own.sum(axis=1)
+        return found
+
+    @property
+    def foreign(self) -> FloatArray:
+        """Those of them that only other engines were asked for."""
+        return self.own[:, -1]
 
     def tokens(self) -> FloatArray:
         """The columns TTFT is fitted on: (n, 5)."""
         return cost_columns(self.computed, self.l0, self.l1 + self.external, self.l2)
+
+    def served(self) -> FloatArray:
+        """Tokens that L0, L1 and L2 served: (n, 3). What came from an unknown tier is counted with L1."""
+        return np.column_stack((self.l0, self.l1 + self.external, self.l2))
 
     def take(self, which: slice | NDArray[np.bool_] | Int64Array) -> Observations:
         """Some of them."""
@@ -59,7 +74,11 @@ def cost_columns(computed: FloatArray, l0: FloatArray, l1: FloatArray, l2: Float
     return np.column_stack((computed, l0, l1, l2, pairs))
 
 
-NO_OBSERVATIONS = Observations(*(np.empty(0) for _ in Observations._fields))
+_NONE = np.empty(0)
+NO_OBSERVATIONS = Observations(
+    _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE,
+    fleet=np.empty((0, DISTANCES)), own=np.empty((0, DISTANCES + 1)),
+)  # fmt: skip
 
 
 def joined(parts: Sequence[Observations]) -> Observations:
@@ -70,11 +89,11 @@ def joined(parts: Sequence[Observations]) -> Observations:
 def observe(window: RequestWindow, seen: SeenBlocks, engines: dict[EngineId, int]) -> Observations:
     """A window's requests that told their TTFT; `seen` and `engines` go on from window to window."""
     numbers = [engines.setdefault(engine, len(engines)) for engine in window.engines]
-    blocks = np.zeros((window.requests, 3))
     hashes, offsets = window.block_hashes.tolist(), window.offsets.tolist()
-    for i, engine in enumerate(window.engine.tolist()):
-        blocks[i] = seen.ask(hashes[offsets[i] : offsets[i + 1]], numbers[engine])
-    here, elsewhere, foreign = within(window.prompt, *(blocks * window.block_tokens).T)
+    size, reused = window.block_tokens, []
+    for i, (engine, prompt) in enumerate(zip(window.engine.tolist(), window.prompt.tolist(), strict=True)):
+        chain = hashes[offsets[i] : offsets[i + 1]]
+        reused.append(by_distance(seen.ask(chain, numbers[engine], most_reusable(prompt, size)), size))
     told = Observations(
         window.at_unix_seconds,
         window.l0.astype(float),
@@ -85,21 +104,27 @@ def observe(window: RequestWindow, seen: SeenBlocks, engines: dict[EngineId, int
         np.nan_to_num(window.queue_seconds),
         np.nan_to_num(window.load_seconds),
         window.ttft_seconds,
-        here,
-        elsewhere,
-        foreign,
+        np.array([fleet for fleet, _ in reused]).reshape(-1, DISTANCES),
+        np.array([own for _, own in reused]).reshape(-1, DISTANCES + 1),
     )
     return told.take(np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0))
 
 
-def within(
-    prompt: Int64Array, here: FloatArray, elsewhere: FloatArray, foreign: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Reusable tokens but for the last of a prompt, which is always computed."""
-    too_many = np.maximum(here + elsewhere - np.maximum(prompt - 1, 0), 0)
-    from_elsewhere = np.minimum(too_many, elsewhere)
-    return (
-        here - (too_many - from_elsewhere),
-        elsewhere - from_elsewhere,
-        np.maximum(foreign - from_elsewhere, 0),
-    )
+def most_reusable(prompt_tokens: int, block_tokens: int) -> int:
+    """Blocks of a prompt that can be hit: the last token is always computed."""
+    return max(prompt_tokens - 1, 0) // block_tokens
+
+
+def by_distance(reusable: Reusable, block_tokens: int) -> tuple[list[float], list[float]]:
+    """Tokens of a request by their distance in the fleet, and by that on its engine, foreign ones last."""
+    own = _spread(reusable.own, block_tokens)
+    return _spread(reusable.fleet, block_tokens), [*own, float(reusable.foreign * block_tokens)]
+
+
+def _spread(sections: Sequence[Section], block_tokens: int) -> list[float]:
+    tokens = [0.0] * DISTANCES
+    for section in sections:
+        tokens[bisect_right(EDGES_TOKENS, section.distance_blocks * block_tokens)] += (
+            section.blocks * block_tokens
+        )
+    return tokens

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +13,7 @@ from tierscope.analytics.regression.detector import DEFAULTS, DetectorSettings, 
 from tierscope.analytics.regression.endpoint import EndpointWatch
 from tierscope.analytics.regression.words import document
 from tierscope.domain.severity import Severity
+from tierscope.domain.trace import FloatArray
 from tierscope.domain.window import Evidence
 
 LEAST_BASELINE_REQUESTS = 500
@@ -56,17 +59,40 @@ class RegressionReport:
 
 
 def regress(
-    evidence: Evidence, endpoint: str, since_unix_seconds: float, settings: DetectorSettings = DEFAULTS
+    evidence: Evidence,
+    endpoint: str,
+    since_unix_seconds: float,
+    settings: DetectorSettings = DEFAULTS,
+    *,
+    changes_unix_seconds: Sequence[float] = (),
 ) -> RegressionReport:
-    """Learn from what came before `since_unix_seconds`, and judge what came after."""
+    """Learn from what came before `since_unix_seconds`, and judge what came after.
+
+    `changes_unix_seconds` are those of the configuration in that time.
+    """
     window = evidence.window
-    told = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0)
-    before = int((told & (window.at_unix_seconds < since_unix_seconds)).sum())
-    after = int(told.sum()) - before
+    told = window.at_unix_seconds[np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0)]
+    cut = _usual_since(told, since_unix_seconds, changes_unix_seconds, settings.settle_seconds)
+    learnt_from = -math.inf if cut is None else cut + settings.settle_seconds
+    before = int(((told >= learnt_from) & (told < since_unix_seconds)).sum())
+    after = int((told >= since_unix_seconds).sum())
     if before < LEAST_BASELINE_REQUESTS:
         return RegressionReport(endpoint, since_unix_seconds, State.LEARNING, before, after)
     usual = min(before, settings.calibration_requests)
     watch = EndpointWatch(replace(settings, calibration_requests=usual))
-    found = watch.feed(window, evidence.samples)
+    changes = [at for at in changes_unix_seconds if at == cut or at >= since_unix_seconds]
+    found = watch.feed(window, evidence.samples, changes)
     recent = tuple(one for one in found if one.found_unix_seconds >= since_unix_seconds)
     return RegressionReport(endpoint, since_unix_seconds, watch.detector.state, usual, after, recent)
+
+
+def _usual_since(
+    told: FloatArray, since_unix_seconds: float, changes: Sequence[float], settle_seconds: float
+) -> float | None:
+    """The latest change that still leaves enough requests before `since`, once caches had time to fill."""
+    enough = [
+        at
+        for at in changes
+        if ((told >= at + settle_seconds) & (told < since_unix_seconds)).sum() >= LEAST_BASELINE_REQUESTS
+    ]
+    return max(enough, default=None)

@@ -16,9 +16,19 @@ SEED = 0x5EED
 def befall(incident: Incident, engines: Sequence[Engine], pool: Pool, at_seconds: float) -> None:
     """Change engines, their caches or the pool. The router is the fleet's own and not changed here."""
     if incident.kind is IncidentKind.L2_WORKER_LOST:
-        pool.lose_worker()
+        _lose_worker(engines, pool)
     for index, engine in enumerate(engines):
         _befall_engine(incident, engine, index, at_seconds)
+
+
+def _lose_worker(engines: Sequence[Engine], pool: Pool) -> None:
+    """Its chunks and room go, and its part of the bandwidth: a load comes from all workers at once."""
+    before = len(pool.files_of_worker)
+    pool.lose_worker()
+    left = len(pool.files_of_worker) / before
+    for engine in engines:
+        times = engine.service.times
+        engine.service.times = replace(times, l2_bytes_per_second=times.l2_bytes_per_second * left)
 
 
 def _befall_engine(incident: Incident, engine: Engine, index: int, at_seconds: float) -> None:

@@ -59,6 +59,8 @@ def test_other_prompts_and_faster_engines_raise_nothing(change):
         ({"queue_seconds": 0.2}, Cause.QUEUE, None, Reason.NONE),
         ({"l2_speed": 6.0}, Cause.TIER_SPEED, Tier.L2, Reason.SLOW),
         ({"seeds_differ": True}, Cause.TIER_SHARE, Tier.L2, Reason.SEED),
+        ({"affinity": 0.1}, Cause.TIER_SHARE, Tier.L0, Reason.ROUTING),
+        ({"computed_anew": 1.0}, Cause.TIER_SHARE, Tier.L1, Reason.EVICTIONS),
     ],
 )
 def test_a_fault_is_found_with_its_cause(change, cause, tier, reason):
@@ -114,14 +116,37 @@ def test_caches_that_fill_after_a_rollout_are_not_counted_but_slower_engines_are
     assert found[0].rollout_unix_seconds == CHANGE
 
 
+def test_a_new_configuration_is_held_against_the_old_one_and_then_is_usual():
+    """What got worse with it is found; what it costs from the start on is usual once it was learnt."""
+    regressed, accepted = deepcopy(_learnt()), deepcopy(_learnt())
+    for detector, change in ((regressed, {"engine": 1.4}), (accepted, {"engine": 1.03})):
+        detector.rollout(CHANGE, reconfigured=True)
+        before = detector.baseline
+        found = feed(detector, draw(np.random.default_rng(6), 2600, at=CHANGE, **change))
+        assert bool(found) == (detector is regressed)
+        assert (detector.baseline is before) == (detector is regressed)
+    assert accepted.state is State.WATCHING
+    assert min(accepted.baseline.past.at_unix_seconds) >= CHANGE + SETTINGS.settle_seconds
+
+
+def test_learning_begins_anew_with_a_new_configuration():
+    """What is learnt is never half of the one and half of the other."""
+    detector = Detector(SETTINGS)
+    feed(detector, draw(np.random.default_rng(1), 1500))
+    detector.rollout(1500.0, reconfigured=True)
+    feed(detector, draw(np.random.default_rng(2), 2600, at=1500.0, engine=2.0))
+
+    assert detector.state is State.WATCHING
+    assert min(detector.baseline.past.at_unix_seconds) >= 1500.0 + SETTINGS.settle_seconds
+
+
 def test_without_block_hashes_speed_is_still_judged():
     """Shares cannot be: what is reusable is not known."""
     rng = np.random.default_rng(1)
     detector = Detector(SETTINGS)
 
     def blind(seen):
-        zero = np.zeros(len(seen.prompt))
-        return seen._replace(reusable_here=zero, reusable_elsewhere=zero, reusable_foreign=zero)
+        return seen._replace(fleet=np.zeros_like(seen.fleet), own=np.zeros_like(seen.own))
 
     feed(detector, blind(draw(rng, 2200)))
 

@@ -5,39 +5,33 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierscope.analytics.regression.seen import Reusable, SeenBlocks
+from tests.unit.tierscope.analytics.regression.test_recency import chain, paths
+from tierscope.analytics.regression.seen import SeenBlocks
 
-paths = st.lists(st.integers(0, 2), min_size=1, max_size=5)
 asked = st.lists(st.tuples(paths, st.integers(0, 2)), max_size=25)
 
 
-def chain(path: list[int]) -> tuple[int, ...]:
-    """A block names its whole prefix."""
-    return tuple(hash(tuple(path[: depth + 1])) for depth in range(len(path)))
-
-
-@given(requests=asked)
-def test_reuse_is_told_by_engine_as_a_list_of_all_requests_would(requests):
-    """Last here, last elsewhere, and never here."""
+@given(requests=asked, most=st.integers(0, 6))
+def test_reuse_is_told_by_engine_as_a_list_of_all_requests_would(requests, most):
+    """Asked for on this engine, and never here but elsewhere; no further than can be hit."""
     seen, history = SeenBlocks(), []
     for path, engine in requests:
         blocks = chain(path)
-        last = [next((who for known, who in reversed(history) if block in known), None) for block in blocks]
-        ever = [{who for known, who in history if block in known} for block in blocks]
-        expected = Reusable(
-            sum(who == engine for who in last),
-            sum(who is not None and who != engine for who in last),
-            sum(bool(who) and engine not in who for who in ever),
-        )
+        ever = [{who for known, who in history if block in known} for block in blocks[:most]]
 
-        assert seen.ask(blocks, engine) == expected
+        found = seen.ask(blocks, engine, most)
+
+        assert sum(part.blocks for part in found.own) == sum(engine in who for who in ever)
+        assert found.foreign == sum(bool(who) and engine not in who for who in ever)
+        assert sum(part.blocks for part in found.fleet) == sum(map(bool, ever))
         history.append((set(blocks), engine))
 
 
-def test_what_was_not_asked_for_longest_is_forgotten_leaf_first():
-    """A bound on memory forgets whole tails, not roots."""
-    seen = SeenBlocks(most_blocks=3)
-    seen.ask([1, 2, 3], 0)
-    seen.ask([9], 0)
+def test_engines_share_what_is_remembered_of_each():
+    """More engines do not need more memory."""
+    seen = SeenBlocks(most_blocks=8)
+    for engine in range(4):
+        seen.ask([100 * engine + block for block in range(8)], engine)
 
-    assert seen.ask([1, 2, 3], 0) == Reusable(2, 0, 0)
+    assert sum(len(recency) for recency in seen._of_engine.values()) <= 8 + 4 + 2 + 2
+    assert sum(part.blocks for part in seen.ask([300, 301, 302], 3).own) == 2

@@ -1,0 +1,162 @@
+"""A testbed in real time with exporter, collector, Prometheus and Alertmanager, and a fault to plant.
+
+History passes quickly until there is enough of it to say what is usual; from then on a second is a second,
+and rules, detector and exporter have the settings that are shipped. What a test changes: Prometheus scrapes
+and evaluates every `SCRAPE_SECONDS`, Alertmanager sends to the test's receiver without waiting for more.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import yaml
+
+from tests.alertmanager_server import AlertmanagerServer, quick_example
+from tests.exporting import Scrape
+from tests.prometheus_server import PrometheusServer, wait_until
+from tests.webhook import Webhook
+from tierscope.cli.processes import Child
+from tierscope.cli.settings_file import write_settings
+from tierscope.domain.settings import CollectorSettings, FeedSource, Settings
+from tierscope.registry import metrics, regression_metrics
+from tierscope.testbed.config import Incident, TestbedConfig
+from tierscope.testbed.testbed import Testbed
+
+SCRAPE_SECONDS = 5
+HISTORY_SECONDS = 4800.0
+"""Virtual seconds before the present: caches fill, then 4,000 requests say what is usual."""
+WARM_SECONDS = 2100.0
+CATCH_UP_SECONDS = 900.0
+DETECTOR = regression_metrics.DETECTOR_STATE
+
+
+class FaultyDeployment:
+    """Everything from the testbed to the receiver; entered, the detector watches and nobody is paged."""
+
+    def __init__(
+        self, config: TestbedConfig, folder: Path, repository: Path, *, prometheus: str, manager: str
+    ) -> None:
+        self._folder = folder
+        self._repository = repository
+        self._binaries = prometheus, manager
+        self._opened = ExitStack()
+        self.testbed = Testbed(
+            replace(config, duration_seconds=None, history_seconds=HISTORY_SECONDS, speed=60.0)
+        )
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            self._start(opened)
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def plant(self, incident: Incident) -> float:
+        """Let it befall the deployment; when, in unix seconds."""
+        self.testbed.befall(incident)
+        return time.time()
+
+    def pages(self) -> list[dict[str, Any]]:
+        """Every alert that came firing to the pager, as it came first."""
+        found: dict[str, dict[str, Any]] = {}
+        for path, message in list(self.webhook.delivered):
+            for alert in message["alerts"]:
+                if path == "pager" and alert["status"] == "firing":
+                    found.setdefault(alert["fingerprint"], alert)
+        return list(found.values())
+
+    def regressions(self, since_unix_seconds: float) -> list[dict[str, Any]]:
+        """What the API finds since a moment, held against all of the warm history before it."""
+        deployment = self.testbed.deployment()
+        path = f"/v1/regressions/{deployment.namespace}/{deployment.endpoint}"
+        asked = {"since": since_unix_seconds, "learn_seconds": HISTORY_SECONDS - WARM_SECONDS}
+        answer = httpx.get(self._api + path, params=asked, timeout=60).raise_for_status().json()
+        found: list[dict[str, Any]] = answer["regressions"]
+        return found
+
+    def _start(self, opened: ExitStack) -> None:
+        self.webhook = opened.enter_context(Webhook())
+        opened.enter_context(self.testbed)
+        exporter = self._child(
+            opened, "export", Settings(exporter=replace(self.testbed.settings(), name="e"))
+        )
+        feed = FeedSource(
+            name="e",
+            endpoint=exporter.addresses["feed_endpoint"],
+            replay_endpoint=exporter.addresses["feed_replay_endpoint"],
+        )
+        settings = CollectorSettings(
+            store_path=str(self._folder / "store.duckdb"),
+            feeds=(feed,),
+            deployments=(self.testbed.deployment(),),
+        )
+        with ExitStack() as quick:
+            self._child(quick, "collect", Settings(collector=settings))
+            self._catch_up(exporter.addresses["metrics_url"])
+        # A detector reads on from where it stood: one that is to learn from the history starts after it.
+        settings = replace(
+            settings, regress_history_seconds=HISTORY_SECONDS - WARM_SECONDS, listen_port=_free_port()
+        )
+        server = self._child(opened, "serve", Settings(collector=settings))
+        self._api = server.addresses["api"]
+        collector_url = f"http://127.0.0.1:{settings.listen_port}/metrics"
+        wait_until(
+            lambda: Scrape(collector_url).sums(DETECTOR, "state").get("watching"),
+            seconds=CATCH_UP_SECONDS,
+            what="the detector to have learnt",
+        )
+        self._watch(opened, exporter.addresses["metrics_url"], collector_url)
+
+    def _catch_up(self, exporter_url: str) -> None:
+        """Until the present is reached and all that was sent by then was counted."""
+        wait_until(
+            lambda: time.time() - self.testbed.now_unix_seconds() < 1.0,
+            seconds=CATCH_UP_SECONDS,
+            what="the present",
+        )
+        sent = self.testbed.sent()
+        wait_until(
+            lambda: Scrape(exporter_url).split(metrics.REQUEST_TOKENS).prompt >= sent.prompt,
+            seconds=CATCH_UP_SECONDS,
+            what="the exporter to have read everything",
+        )
+        time.sleep(2 * CollectorSettings().flush_seconds)
+
+    def _watch(self, opened: ExitStack, *pages: str) -> None:
+        prometheus, manager = self._binaries
+        (self._folder / "alerts").mkdir()
+        alertmanager = AlertmanagerServer(manager, quick_example(self.webhook.url), self._folder / "alerts")
+        opened.callback(alertmanager.close)
+        configuration = yaml.safe_load((self._repository / "deploy/prometheus/prometheus.yml").read_text())
+        quick = f"{SCRAPE_SECONDS}s"
+        configuration["global"] = {"scrape_interval": quick, "evaluation_interval": quick}
+        configuration["rule_files"] = [str(self._repository / "dashboards/generated/tierscope-rules.yaml")]
+        targets = [page.removeprefix("http://").removesuffix("/metrics") for page in pages]
+        configuration["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
+        configuration["alerting"]["alertmanagers"][0]["static_configs"] = [
+            {"targets": [alertmanager.address]}
+        ]
+        (self._folder / "rules").mkdir()
+        self.prometheus = PrometheusServer(prometheus, configuration, self._folder / "rules")
+        opened.callback(self.prometheus.close)
+
+    def _child(self, opened: ExitStack, command: str, settings: Settings) -> Child:
+        path = self._folder / f"{command}.yaml"
+        write_settings(settings, path)
+        child = Child([command, "--config", str(path)], ready_seconds=180.0)
+        opened.callback(child.stop)
+        return child
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
