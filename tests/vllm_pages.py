@@ -127,6 +127,7 @@ class Page:
         asked = [request for request in requests for _ in range(request.lookups) if not request.skip]
         yield from self._counter("prompt_tokens", labels, sum(r.prompt for r in requests))
         yield from self._counter("generation_tokens", labels, 7 * len(requests))
+        yield from self._counter("num_preemptions", labels, 0)
         for prefix in self.release.lookups:
             yield from self._counter(f"{prefix}prefix_cache_queries", labels, sum(r.prompt for r in asked))
             yield from self._counter(f"{prefix}prefix_cache_hits", labels, sum(r.l0 for r in asked))
@@ -169,6 +170,8 @@ class Page:
         )
         yield from histogram("time_to_first_token_seconds", labels, TTFT_EDGES, [r.ttft for r in requests])
         yield from histogram("request_queue_time_seconds", labels, LATENCY_EDGES, [r.queue for r in requests])
+        prefill = [r.ttft - r.queue for r in requests]
+        yield from histogram("request_prefill_time_seconds", labels, LATENCY_EDGES, prefill)
         if self.release.computed_length:
             computed = [r.computed for r in requests]
             yield from histogram("request_prefill_kv_computed_tokens", labels, LENGTH_EDGES, computed)

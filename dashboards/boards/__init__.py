@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dashboards.boards.capacity import capacity_board
+from dashboards.boards.engines import engines_board
 from dashboards.boards.overview import overview
 from dashboards.boards.pipeline import pipeline_board
 from dashboards.boards.routing import routing_board
@@ -19,5 +20,6 @@ BOARDS: dict[str, Callable[[], str]] = {
     "tierscope-ttft": ttft_board,
     "tierscope-capacity": capacity_board,
     "tierscope-pipeline": pipeline_board,
+    "tierscope-engines": engines_board,
 }
 """A board's fixed uid, which is also its file's name, and what renders it as classic dashboard JSON."""

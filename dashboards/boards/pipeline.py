@@ -137,6 +137,7 @@ def _agreement() -> Panel:
         ENGINE_TOKENS,
         "No engine counted a prompt token in this time, or no engine's page is read: see Source up",
         "1 is agreement; rates of both are taken over the same time.",
+        "tierscope-engines",
     )
     return lines(question, [Query(tokens.agreement_ratio(), "agreement")], unit=RATIO)
 

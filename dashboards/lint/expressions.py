@@ -28,11 +28,15 @@ from promql_parser import (
 
 from dashboards.promql import CLUSTER
 from dashboards.rules.types import Recording
+from tierscope.registry.engine_metrics import ENGINE_METRICS
 from tierscope.registry.metrics import METRICS
 from tierscope.registry.types import Kind
 
 TARGET_LABELS = frozenset({"instance", "job", CLUSTER})
 """What a scrape, or a Prometheus of several clusters, adds to every series."""
+
+SCRAPED_LABELS = frozenset({"namespace", "pod"})
+"""What discovery adds to an engine's own series, which do not know where they run."""
 
 OVER_COUNTERS = frozenset({"rate", "irate", "increase", "resets"})
 PRESENCE = frozenset({"count", "group"})
@@ -43,22 +47,30 @@ ONE_SIDED = frozenset({"and", "unless"})
 
 
 def series_labels(recordings: Sequence[Recording]) -> dict[str, frozenset[str]]:
-    """Every series one may ask for, with its labels: the table's, a histogram's parts, the recorded ones."""
+    """Every series one may ask for, with its labels: ours, the engines' own, what rules record."""
     known: dict[str, frozenset[str]] = {}
     for metric in METRICS:
         labels = TARGET_LABELS | set(metric.labels)
-        if metric.kind is Kind.HISTOGRAM:
-            known[f"{metric.name}_bucket"] = labels | {"le"}
-            known[f"{metric.name}_count"] = known[f"{metric.name}_sum"] = labels
-        else:
-            known[metric.name] = labels
+        known |= (
+            _of_histogram(metric.name, labels) if metric.kind is Kind.HISTOGRAM else {metric.name: labels}
+        )
+    for row in ENGINE_METRICS:
+        labels = TARGET_LABELS | SCRAPED_LABELS | set(row.labels)
+        for name in row.spellings:
+            known |= _of_histogram(name, labels) if row.kind is Kind.HISTOGRAM else {name: labels}
     return known | {rule.record: frozenset((CLUSTER, *rule.labels)) for rule in recordings}
+
+
+def _of_histogram(name: str, labels: frozenset[str]) -> dict[str, frozenset[str]]:
+    return {f"{name}_bucket": labels | {"le"}, f"{name}_count": labels, f"{name}_sum": labels}
 
 
 def counters() -> frozenset[str]:
     """Every series that only rises until its process restarts."""
     names = {metric.name for metric in METRICS if metric.kind is Kind.COUNTER}
+    names |= {name for row in ENGINE_METRICS if row.kind is Kind.COUNTER for name in row.spellings}
     histograms = {metric.name for metric in METRICS if metric.kind is Kind.HISTOGRAM}
+    histograms |= {name for row in ENGINE_METRICS if row.kind is Kind.HISTOGRAM for name in row.names}
     return frozenset(names | {name + part for name in histograms for part in ("_bucket", "_count", "_sum")})
 
 

@@ -17,37 +17,38 @@ from exporters.counters import Counters
 from exporters.exposition import Exposition, Series
 from tierscope.domain.events import TierActivity, TierSample
 from tierscope.domain.tiers import Tier
-
-PAGE_MARK = "lmcache:"
-"""What the names of LMCache's metrics inside an engine begin with."""
+from tierscope.registry import engine_metrics as rows
 
 COUNTERS = {
-    "requested": "num_lookup_tokens",
-    "found": "num_lookup_hits",
-    "retrieve_asked": "num_requested_tokens",
-    "retrieved": "num_hit_tokens",
-    "stored_tokens": "num_stored_tokens",
-    "prompt_tokens": "num_prompt_tokens",
-    "l1_evicted": "local_cpu_evict_keys_count",
-    "l1_refused": "local_cpu_evict_failed_count",
-    "l2_reads": "num_remote_read_requests",
-    "l2_read_bytes": "num_remote_read_bytes",
-    "l2_written": "num_remote_write_requests",
-    "l2_written_bytes": "num_remote_write_bytes",
+    "requested": rows.INSIDE_REQUESTED,
+    "found": rows.INSIDE_FOUND,
+    "retrieve_asked": rows.INSIDE_RETRIEVE_ASKED,
+    "retrieved": rows.INSIDE_RETRIEVED,
+    "stored_tokens": rows.INSIDE_STORED,
+    "prompt_tokens": rows.INSIDE_PROMPT,
+    "l1_evicted": rows.INSIDE_L1_EVICTED,
+    "l1_refused": rows.INSIDE_L1_REFUSED,
+    "l2_reads": rows.INSIDE_L2_READS,
+    "l2_read_bytes": rows.INSIDE_L2_READ_BYTES,
+    "l2_written": rows.INSIDE_L2_WRITTEN,
+    "l2_written_bytes": rows.INSIDE_L2_WRITTEN_BYTES,
 }
 """Our names of the counters read: tokens, then chunks; `l1_refused` are allocations, `l2_reads` calls."""
 
 GAUGES = {
-    "l1_bytes": "local_cache_usage",
-    "l1_chunks": "local_cpu_hot_cache_count",
-    "l1_pinned": "pinned_memory_objs_count",
-    "disk_bytes": "local_storage_usage",
-    "l2_bytes": "remote_cache_usage",
-    "retrieve_ratio": "retrieve_hit_rate",
-    "l2_batch_reads": "remote_time_to_get_count",
-    "lifespans": "request_cache_lifespan_count",
+    "l1_bytes": rows.INSIDE_L1_BYTES,
+    "l1_chunks": rows.INSIDE_L1_CHUNKS,
+    "l1_pinned": rows.INSIDE_L1_PINNED,
+    "disk_bytes": rows.INSIDE_DISK_BYTES,
+    "l2_bytes": rows.INSIDE_L2_BYTES,
+    "retrieve_ratio": rows.INSIDE_RETRIEVE_RATIO,
 }
-"""Our names of what is not a counter of ours; the last two are how often a histogram was filled."""
+HISTOGRAMS = {"l2_batch_reads": rows.INSIDE_L2_READ_TIME, "lifespans": rows.INSIDE_LIFESPAN}
+"""Our names of what is not a counter; of histograms, how often they were filled is read."""
+
+_READ_AS_GAUGES = {name: row.names for name, row in GAUGES.items()} | {
+    name: tuple(f"{one}_count" for one in row.names) for name, row in HISTOGRAMS.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +123,10 @@ def read_workers(pages: Iterable[Exposition]) -> tuple[WorkerReading, ...]:
     gauges: dict[tuple[str, str], dict[str, float]] = {}
     for page in pages:
         for name, metric in COUNTERS.items():
-            for worker, value in _by_worker(
-                page, (f"{metric}_total", metric, f"{metric}_total_total")
-            ).items():
+            for worker, value in _by_worker(page, metric.spellings).items():
                 counters.setdefault(worker, {})[name] = int(value)
-        for name, metric in GAUGES.items():
-            for worker, value in _by_worker(page, (metric,)).items():
+        for name, spellings in _READ_AS_GAUGES.items():
+            for worker, value in _by_worker(page, spellings).items():
                 gauges.setdefault(worker, {})[name] = value
     return tuple(
         WorkerReading(
@@ -140,7 +139,7 @@ def read_workers(pages: Iterable[Exposition]) -> tuple[WorkerReading, ...]:
 def _by_worker(page: Exposition, names: Sequence[str]) -> dict[tuple[str, str], float]:
     """A family by worker, under the first of its names that the page has; summed over other labels."""
     found: dict[tuple[str, str], float] = {}
-    for series, value in next(filter(None, (page.named(PAGE_MARK + name) for name in names)), {}).items():
+    for series, value in next(filter(None, (page.named(name) for name in names)), {}).items():
         if 0 <= value < float("inf"):
             found[_worker(series)] = found.get(_worker(series), 0.0) + value
     return found

@@ -18,22 +18,21 @@ from exporters.documents import read_document
 from exporters.exposition import Exposition
 from tierscope.domain.events import TierActivity, TierSample
 from tierscope.domain.tiers import Tier
+from tierscope.registry import engine_metrics as rows
+from tierscope.registry.engine_metrics import EngineMetric
 
 _COUNTERS = {
-    "requested": "lmcache_mp_lookup_requested_tokens_total",
-    "hit_l1": "lmcache_mp_lookup_hit_l1_tokens_total",
-    "hit_l2": "lmcache_mp_lookup_hit_l2_tokens_total",
-    "l1_written": "lmcache_mp_l1_write_chunks_total",
-    "l1_evicted": "lmcache_mp_l1_evicted_chunks_total",
-    "l1_failed": "lmcache_mp_l1_allocation_failure_chunks_total",
-    "l2_loaded": "lmcache_mp_l2_prefetch_load_completed_chunks_total",
-    "l2_stored": "lmcache_mp_l2_store_completed_objects_chunks_total",
-    "l2_evicted": "lmcache_mp_l2_evicted_objects_chunks_total",
+    "requested": rows.SERVER_REQUESTED,
+    "hit_l1": rows.SERVER_HIT_L1,
+    "hit_l2": rows.SERVER_HIT_L2,
+    "l1_written": rows.SERVER_L1_WRITTEN,
+    "l1_evicted": rows.SERVER_L1_EVICTED,
+    "l1_failed": rows.SERVER_L1_FAILED,
+    "l2_loaded": rows.SERVER_L2_LOADED,
+    "l2_stored": rows.SERVER_L2_STORED,
+    "l2_evicted": rows.SERVER_L2_EVICTED,
 }
 """Our names of the counters read, summed over models, salts and tags."""
-
-PAGE_MARK = "lmcache_mp_"
-"""What the names of a multiprocess server's metrics begin with."""
 
 
 class _L1Manager(msgspec.Struct):
@@ -102,8 +101,14 @@ def parse_status(body: bytes, *, where: str) -> ServerStatus:
 
 def parse_counters(page: Exposition) -> dict[str, int]:
     """Return the cumulative counters by our names; one that the page does not have is absent."""
-    totals = {name: page.total(metric) for name, metric in _COUNTERS.items()}
+    totals = {name: _total(page, metric) for name, metric in _COUNTERS.items()}
     return {name: int(total) for name, total in totals.items() if total is not None and total >= 0}
+
+
+def _total(page: Exposition, metric: EngineMetric) -> float | None:
+    """A counter under the first of its spellings that the page has."""
+    found = (page.total(name) for name in metric.spellings)
+    return next((total for total in found if total is not None), None)
 
 
 @dataclass(slots=True)

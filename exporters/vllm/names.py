@@ -1,61 +1,49 @@
-"""What vLLM's releases from 0.8 to 0.33 call the series we read: one family each, newest spelling first.
+"""What vLLM's releases call the series we read: one family each, the spellings in the order they are tried.
 
-A counter is exposed as `name_total`; a client that writes `name`, or a relay that writes `name_total_total`,
-means the same. Where a page has several spellings of one family side by side, as old releases had while
-they renamed, the first one is read.
+They are rows of the table of engines' metrics. Where a page has several spellings of one family side by
+side, as old releases had while they renamed, the first one is read.
 """
 
 from __future__ import annotations
 
-PREFIX = "vllm:"
+from tierscope.registry import engine_metrics as rows
+
+PREFIX = rows.VLLM_PREFIX
 """What the names of an engine's own metrics begin with."""
 
 Names = tuple[str, ...]
 """The spellings of one family."""
 
+PROMPT: Names = rows.PROMPT.spellings
+BY_SOURCE: Names = rows.BY_SOURCE.spellings
+CACHED_BY_SOURCE: Names = rows.CACHED_BY_SOURCE.spellings
+QUERIES: Names = rows.QUERIES.spellings
+HITS: Names = rows.HITS.spellings
+EXTERNAL_QUERIES: Names = rows.EXTERNAL_QUERIES.spellings
+EXTERNAL_HITS: Names = rows.EXTERNAL_HITS.spellings
 
-def _counter(*names: str) -> Names:
-    return tuple(f"{PREFIX}{name}{end}" for name in names for end in ("_total", "", "_total_total"))
+RUNNING: Names = rows.RUNNING.spellings
+WAITING: Names = rows.WAITING.spellings
+USAGE: Names = rows.USAGE.spellings
+CACHE_CONFIG: Names = rows.CACHE_CONFIG.spellings
 
-
-def _plain(*names: str) -> Names:
-    return tuple(f"{PREFIX}{name}" for name in names)
-
-
-PROMPT = _counter("prompt_tokens")
-BY_SOURCE = _counter("prompt_tokens_by_source")
-"""Split of the prompt tokens that reached their first token; since 0.16."""
-CACHED_BY_SOURCE = _counter("prompt_tokens_cached_by_source")
-"""Tier of the hit tokens, at admission; since 0.32."""
-QUERIES = _counter("prefix_cache_queries", "gpu_prefix_cache_queries")
-HITS = _counter("prefix_cache_hits", "gpu_prefix_cache_hits")
-EXTERNAL_QUERIES = _counter("external_prefix_cache_queries")
-"""Tokens asked of the KV connector; since 0.11, and in no release always what L0 left over."""
-EXTERNAL_HITS = _counter("external_prefix_cache_hits")
-
-RUNNING = _plain("num_requests_running")
-WAITING = _plain("num_requests_waiting")
-USAGE = _plain("kv_cache_usage_perc", "gpu_cache_usage_perc")
-"""Share of the blocks that running requests use, from 0 to 1; what is cached beyond them counts as free."""
-CACHE_CONFIG = _plain("cache_config_info")
-
-TTFT = _plain("time_to_first_token_seconds")
-QUEUE = _plain("request_queue_time_seconds")
-PROMPT_LENGTH = _plain("request_prompt_tokens")
-"""Prompt tokens of each finished request."""
-COMPUTED_LENGTH = _plain("request_prefill_kv_computed_tokens")
-"""Prompt tokens that each finished request had to compute; since 0.14."""
+TTFT: Names = rows.TTFT.spellings
+QUEUE: Names = rows.QUEUE.spellings
+PROMPT_LENGTH: Names = rows.PROMPT_LENGTH.spellings
+COMPUTED_LENGTH: Names = rows.COMPUTED_LENGTH.spellings
 
 CREATED = (f"{PREFIX}prompt_tokens_created",)
 PROCESS_START = "process_start_time_seconds"
 """Both are absent where several API servers share one page."""
 
+_NOT_READ = (
+    "prompt_tokens_cached", "prompt_tokens_recomputed", "gpu_prefix_cache_hit_rate",
+    "cpu_prefix_cache_hit_rate",
+)  # fmt: skip
 _KNOWN = frozenset(
-    _counter(
-        "prompt_tokens", "prompt_tokens_by_source", "prompt_tokens_cached", "prompt_tokens_cached_by_source",
-        "prompt_tokens_recomputed", "prefix_cache_queries", "prefix_cache_hits", "gpu_prefix_cache_queries",
-        "gpu_prefix_cache_hits", "external_prefix_cache_queries", "external_prefix_cache_hits",
-        "gpu_prefix_cache_hit_rate", "cpu_prefix_cache_hit_rate",
+    (
+        *PROMPT, *BY_SOURCE, *CACHED_BY_SOURCE, *QUERIES, *HITS, *EXTERNAL_QUERIES, *EXTERNAL_HITS,
+        *(f"{PREFIX}{name}{end}" for name in _NOT_READ for end in ("_total", "", "_total_total")),
     )
 )  # fmt: skip
 """Every name of a release we know that counts prompt tokens or what a prefix cache did, read or not."""

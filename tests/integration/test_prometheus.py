@@ -14,8 +14,11 @@ from dashboards.boards import BOARDS
 from dashboards.lint.boards import read_board, without_variables
 from dashboards.rules.alerts.pipeline import SOURCE_DOWN
 from dashboards.rules.render import alerts, recordings
+from tests.engine_pages import ODD_ENDINGS, EnginePages
 from tests.populated_page import DOWN, populated_samples
 from tests.prometheus_server import PrometheusServer, wait_until
+from tests.vllm_pages import RELEASES
+from tierscope.registry.engine_metrics import VLLM_PREFIX
 from tierscope.registry.metrics import METRICS, REQUEST_TOKENS
 from tierscope.registry.types import Kind
 from tierscope.telemetry.prometheus import MetricsServer
@@ -36,7 +39,15 @@ def page():
 
 
 @pytest.fixture(scope="module")
-def prometheus(page, repository, system_binary, tmp_path_factory):
+def engines(repository):
+    """Serve pages of ten vLLM releases, of odd relays, and of LMCache; their counters grow."""
+    pages = EnginePages(repository / "tests/fixtures/captures")
+    yield pages
+    pages.close()
+
+
+@pytest.fixture(scope="module")
+def prometheus(page, engines, repository, system_binary, tmp_path_factory):
     """Scrape the page each second, with the example's settings and a target label that ours must outlive."""
     text = (repository / "deploy/prometheus/prometheus.yml").read_text()
     configuration = yaml.safe_load(text)
@@ -46,6 +57,7 @@ def prometheus(page, repository, system_binary, tmp_path_factory):
     configuration["scrape_configs"][0]["static_configs"] = [
         {"targets": [target], "labels": {"namespace": "monitoring"}}
     ]
+    configuration["scrape_configs"] += engines.scrapes()
     server = PrometheusServer(
         system_binary("prometheus", package="prometheus"),
         configuration,
@@ -104,6 +116,31 @@ def test_every_panel_has_data(prometheus, title, expression):
     found = wait_until(lambda: prometheus.query(expression), seconds=DATA_SECONDS, what=title)
 
     assert "NaN" not in {one["value"][1] for one in found}
+
+
+LATER = {
+    "prompt_tokens_by_source": "by_source",
+    "prompt_tokens_cached_by_source": "cached_by_source",
+    "external_prefix_cache": "external",
+    "request_prefill_kv_computed_tokens": "computed_length",
+}
+"""Families that not every release has, and what says so of a release."""
+
+
+@pytest.mark.parametrize("name", [*RELEASES, *ODD_ENDINGS])
+def test_the_engines_board_has_data_of_every_release(prometheus, name):
+    """UD-16, UD-17: a renamed family, or an odd ending, empties no panel; what a release lacks is absent."""
+    release = RELEASES.get(name) or RELEASES["0.33"]
+    panels = read_board(BOARDS["tierscope-engines"]()).every_panel
+    asked = [target.expr for panel in panels for target in panel.targets if VLLM_PREFIX in target.expr]
+    later = {expr: has for expr in asked for family, has in LATER.items() if f"{VLLM_PREFIX}{family}" in expr}
+    due = [expr for expr in asked if expr not in later or getattr(release, later[expr])]
+
+    for expr in due:
+        ours = without_variables(expr.replace("$instance", name))
+        wait_until(lambda asked=ours: prometheus.query(asked), seconds=DATA_SECONDS, what=expr)
+    for expr in set(asked) - set(due):
+        assert prometheus.query(without_variables(expr.replace("$instance", name))) == [], expr
 
 
 @pytest.mark.parametrize("rule", recordings(), ids=lambda rule: rule.record)

@@ -9,6 +9,8 @@ import pytest
 
 from dashboards.boards import BOARDS
 from dashboards.lint.boards import read_board
+from dashboards.rules.recording import LONGER_WINDOWS
+from tierscope.registry.engine_metrics import ENGINE_METRICS
 from tierscope.registry.metrics import METRICS
 
 
@@ -17,13 +19,15 @@ def panels_of(document: dict) -> list[dict]:
     return [one for panel in document["panels"] for one in (panel, *panel.get("panels", []))]
 
 
+ENGINES = "tierscope-engines"
+ENGINES_CHOICES = ("namespace", "model_name", "instance")
 each_board = pytest.mark.parametrize("uid", BOARDS)
 
 
 @each_board
 def test_a_panel_asks_a_question_of_the_table(uid):
     """The description begins with the `answers` of a row."""
-    answers = tuple(metric.answers for metric in METRICS)
+    answers = tuple(metric.answers for metric in (*METRICS, *ENGINE_METRICS))
 
     for panel in read_board(BOARDS[uid]()).every_panel:
         assert panel.type == "row" or panel.description.startswith(answers), panel.title
@@ -44,12 +48,11 @@ def test_every_query_goes_to_the_data_source_the_reader_chose(uid):
 
 @each_board
 def test_a_reader_may_choose_from_the_cluster_down_to_the_replica(uid):
-    """Each choice narrows the ones after it, and starts at everything."""
+    """Each choice narrows the ones after it, and starts at everything. Engines know no endpoints."""
     variables = json.loads(BOARDS[uid]())["templating"]["list"]
+    choices = ENGINES_CHOICES if uid == ENGINES else ("namespace", "endpoint", "model", "replica")
 
-    assert [variable["name"] for variable in variables] == [
-        "datasource", "cluster", "namespace", "endpoint", "model", "replica",
-    ]  # fmt: skip
+    assert [variable["name"] for variable in variables] == ["datasource", "cluster", *choices]
     for position, variable in enumerate(variables[1:], start=1):
         chosen_before = [other["name"] for other in variables[1:position]]
         assert re.findall(r"\$(\w+)", variable["query"]) == chosen_before
@@ -148,5 +151,26 @@ def test_panels_that_name_replicas_or_holders_name_a_few(uid):
     """At five hundred replicas a panel is still read: single ones come only from topk and bottomk."""
     for panel in panels_of(json.loads(BOARDS[uid]())):
         for target in panel.get("targets", []):
-            if re.search(r"{{(replica|source)}}", target["legendFormat"]):
+            if uid != ENGINES and re.search(r"{{(replica|source)}}", target["legendFormat"]):
                 assert re.match(r"(topk|bottomk)\(\d+, ", target["expr"]), panel["title"]
+
+
+@each_board
+def test_our_metrics_and_the_engines_own_are_on_boards_of_their_own(uid):
+    """Where nothing of ours runs the engines' board is whole; no other board rests on what engines rename."""
+    engines = [f"{name}{end}" for row in ENGINE_METRICS for name in row.names for end in ("{", "_")]
+    for panel in panels_of(json.loads(BOARDS[uid]())):
+        for target in panel.get("targets", []):
+            theirs = any(name in target["expr"] for name in engines)
+            assert theirs == (uid == ENGINES), target["expr"]
+            assert ("tierscope" in target["expr"]) == (uid != ENGINES), target["expr"]
+
+
+@each_board
+def test_raw_series_are_looked_at_over_grafanas_own_window(uid):
+    """UD-21: with a scrape a minute, a window of a fixed half minute would find one sample and no rate."""
+    for panel in panels_of(json.loads(BOARDS[uid]())):
+        for target in panel.get("targets", []):
+            for series, window in re.findall(r"([\w:]+)(?:{[^{}]*})?\[([^\]]+)\]", target["expr"]):
+                raw = ":" not in series.removeprefix("vllm:").removeprefix("lmcache:")
+                assert window == "$__rate_interval" if raw else window in LONGER_WINDOWS, target["expr"]
