@@ -16,7 +16,7 @@ from tierscope.domain.settings import CollectorSettings, FeedSource, OtlpProtoco
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.registry import metrics
-from tierscope.registry.advice_metrics import ADVICE_STATUS
+from tierscope.registry.advice_metrics import ADVICE_AGE_SECONDS, ADVICE_STATUS
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.serving import RemoteReader
 
@@ -163,7 +163,7 @@ def test_the_page_tells_of_feeds_store_and_advice(tmp_path, publish):
     assert page.sums(metrics.STORED_ROWS, "table")["requests"] > 0
     assert page.sums(metrics.STORE_BYTES)[()] > 0
     assert page.sums(ADVICE_STATUS, "endpoint", status="insufficient_evidence") == {"chat": 1}
-    assert page.sums(metrics.ADVICE_AGE_SECONDS, "endpoint") == {"chat": 0}
+    assert page.sums(ADVICE_AGE_SECONDS, "endpoint") == {"chat": 0}
     assert not any(page.sums(metrics.DROPPED_SAMPLES, "reason").values())
 
 
