@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 from tierscope.domain.command_line import options_of
 
+WRAPPED = "Observing"
+"""What the probe puts before the name of a connector that it wraps."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineArguments:
-    """What vLLM is told that decides the size and place of its caches; None: not told."""
+    """What vLLM is told that decides the size and place of its caches; None: not told.
+
+    `connector` is what moves blocks, whether or not the probe is around it.
+    """
 
     tensor_parallel: int
     pipeline_parallel: int
@@ -38,5 +44,5 @@ def engine_arguments(words: Iterable[str]) -> EngineArguments:
         gpu_memory_ratio=options.number("gpu-memory-utilization"),
         max_model_len=options.whole("max-model-len"),
         cache_dtype=None if dtype == "auto" else dtype,
-        connector=connector if isinstance(connector, str) else None,
+        connector=connector.removeprefix(WRAPPED) if isinstance(connector, str) else None,
     )

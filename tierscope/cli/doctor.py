@@ -13,7 +13,7 @@ from tierscope.cli.options import Config, Json
 from tierscope.domain.severity import Severity
 
 if TYPE_CHECKING:
-    from tierscope.cli.doctor_checks import Check
+    from tierscope.cli.doctor_check import Check
 
 FINDINGS_STATUS = 3
 """Exit status where something is at or above --fail-on."""

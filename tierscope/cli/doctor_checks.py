@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from tierscope.cli.doctor_check import Check
 from tierscope.domain.errors import StoreUnusable, TierscopeError
 from tierscope.domain.severity import Severity
 from tierscope.domain.window import TimeSpan
 
 if TYPE_CHECKING:
+    from tierscope.domain.discovery import PodDiscovery
     from tierscope.domain.events import SourceCoverage
-    from tierscope.domain.settings import EngineSettings, KubernetesSettings, Settings
+    from tierscope.domain.settings import EngineSettings, KubernetesSettings, LmcacheSettings, Settings
 
 TIMEOUT_SECONDS = 3.0
 """Longest wait for one source."""
@@ -25,27 +26,15 @@ ENOUGH_RATIO = 0.95
 """As advice takes them: below, the loss is told; below, no advice is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at; `severity` None: it is as it should be."""
-
-    source: str
-    severity: Severity | None
-    says: str
-    fix: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """As a JSON object; `status` is ok or the severity."""
-        return {"status": self.severity.value if self.severity else "ok", **asdict(self)}
-
-
 def checks(settings: Settings, *, now_unix_seconds: float) -> Iterator[Check]:
     """Look at everything the settings name, in the order data travels."""
     exporter, collector = settings.exporter, settings.collector
     for engine in exporter.engines:
-        yield from _engine(engine)
+        yield from _engine(engine, "set {setting}")
     for server in exporter.lmcache:
-        yield _page(f"lmcache {server.name}", server.url.rstrip("/") + "/metrics", Severity.CRITICAL)
+        yield _server(server)
+    if exporter.pods is not None:
+        yield from _pods(exporter.pods)
     for cluster in exporter.curvine:
         pages = [
             _page(f"curvine {cluster.name}", url.rstrip("/") + "/metrics", Severity.WARNING)
@@ -60,7 +49,29 @@ def checks(settings: Settings, *, now_unix_seconds: float) -> Iterator[Check]:
     yield from _arrived(settings, now_unix_seconds)
 
 
-def _engine(engine: EngineSettings) -> Iterator[Check]:
+def _pods(discovery: PodDiscovery) -> Iterator[Check]:
+    """What is found on this node, as if the settings named it."""
+    from tierscope.cli.doctor_pods import PAGE, node_pods, pods_that_cannot_be_listed, wiring
+
+    try:
+        pods = node_pods(discovery, TIMEOUT_SECONDS)
+    except TierscopeError as error:
+        yield pods_that_cannot_be_listed(error)
+        return
+    yield from wiring(pods)
+    for pod in pods:
+        for engine in pod.part.engines:
+            yield from _engine(engine, f"switch it on where the engine is started: {PAGE}")
+        for server in pod.part.lmcache:
+            yield _server(server)
+
+
+def _server(server: LmcacheSettings) -> Check:
+    return _page(f"lmcache {server.name}", server.url.rstrip("/") + "/metrics", Severity.CRITICAL)
+
+
+def _engine(engine: EngineSettings, fix: str) -> Iterator[Check]:
+    """An engine's page and streams; `fix` says how one that is missing is had."""
     name = f"engine {engine.namespace}/{engine.endpoint}/{engine.replica}/{engine.rank}"
     if engine.metrics_url is None:
         yield Check(name, Severity.WARNING, "no metrics_url: nothing checks our sums", "set metrics_url")
@@ -74,9 +85,8 @@ def _engine(engine: EngineSettings) -> Iterator[Check]:
     )
     for what, endpoint, without in streams:
         if endpoint is None:
-            yield Check(
-                f"{name}, {what}", Severity.WARNING, without, f"set {what.replace(' ', '_')}_endpoint"
-            )
+            setting = f"{what.replace(' ', '_')}_endpoint"
+            yield Check(f"{name}, {what}", Severity.WARNING, without, fix.format(setting=setting))
         else:
             yield _stream(f"{name}, {what}", endpoint, Severity.CRITICAL)
 

@@ -68,3 +68,10 @@ def test_an_object_of_a_known_kind_that_is_none_is_named():
     """The field that is not right is in the message."""
     with pytest.raises(BadInput, match=r"Deployment cannot be read.*replicas"):
         cluster_of([{"kind": "Deployment", "metadata": {}, "spec": {"replicas": "two"}}], "file.yaml")
+
+
+def test_a_connector_is_the_one_that_the_probe_is_around():
+    """So that LMCache in an engine is seen with the probe as without it."""
+    told = '{"kv_connector": "ObservingLMCacheConnectorV1", "kv_role": "kv_both"}'
+
+    assert engine_arguments(["--kv-transfer-config", told]).connector == "LMCacheConnectorV1"

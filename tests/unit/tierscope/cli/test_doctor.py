@@ -14,7 +14,8 @@ from tests.kubernetes import FOLDER
 from tests.ledgers import START
 from tests.page_server import PageServer
 from tests.stored import StoredInMemory
-from tierscope.cli.doctor_checks import Check, checks
+from tierscope.cli.doctor_check import Check
+from tierscope.cli.doctor_checks import checks
 from tierscope.cli.main import app
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.identity import SourceId, SourceKind
