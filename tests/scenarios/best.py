@@ -24,7 +24,7 @@ def best_sizes(
     found = {}
     for tier, limit in limits.items():
         holder = fleet.engine if tier == "l1" else np.zeros_like(fleet.engine)
-        needed = _chunks_needed(fleet.chunks(), holder)
+        needed = chunks_needed(fleet.chunks(), holder)
         most = int(needed[needed < np.iinfo(np.int64).max].max(initial=1))
         hits = [
             np.maximum(served, (needed <= chunks).sum(axis=1) * w.CHUNK_TOKENS)
@@ -37,7 +37,7 @@ def best_sizes(
     return found
 
 
-def _chunks_needed(paths: Sequence[Sequence[int]], holder: np.ndarray) -> np.ndarray:
+def chunks_needed(paths: Sequence[Sequence[int]], holder: np.ndarray) -> np.ndarray:
     """How large a cache must be to serve each path to each of its chunks: (n, longest); most: none does."""
     never = np.iinfo(np.int64).max
     needed = np.full((len(paths), max(map(len, paths))), never)

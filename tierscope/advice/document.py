@@ -47,6 +47,8 @@ class FindingKind(StrEnum):
     """L1 does not keep what it loads from L2, so a larger L1 serves less than its size suggests."""
     L2_SLOWER_THAN_RECOMPUTE = "l2_slower_than_recompute"
     """Loading a token from L2 takes longer than computing it, so hits there make TTFT worse."""
+    OBJECTIVE_OUT_OF_REACH = "objective_out_of_reach"
+    """No sizes that are allowed give the hit ratio, the TTFT or the cost that is asked for."""
     LIMIT_BELOW_TARGET = "limit_below_target"
     """The largest size allowed does not reach the hit ratio asked for."""
     L1_OVERCOMMITTED = "l1_overcommitted"
@@ -164,6 +166,10 @@ class Current:
     replicas: int
     tiers: Mapping[Tier, TierState]
     ttft: Quantiles
+    cost_per_hour: Estimate | None
+    """What it costs at the configured prices; null until they are."""
+    currency: str | None
+    """What costs are in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,7 @@ class Predicted:
     ttft_p50_seconds: Estimate | None
     ttft_p90_seconds: Estimate | None
     cost_per_hour: Estimate | None
-    """Null until prices are configured."""
+    """In the currency of `current`: null until prices are configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,14 +272,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another choice: the sizes that would meet another target, so that a person can choose otherwise."""
+    """Another choice, so that a person can choose otherwise.
 
-    target: float
+    With prices and a TTFT model these are the front: none is beaten in both, each is dearer and faster than
+    the one before it. Without, they are the sizes for other shares of the hit ratio.
+    """
+
+    target: float | None
+    """The share of the hit ratio of unlimited sizes that it is for; null on the front."""
     capacity_bytes: Mapping[Tier, float]
+    engine: Mapping[str, str]
+    """Arguments of the engine that differ from today's."""
     hit_ratio: Estimate
     ttft_p50_seconds: Estimate | None
     ttft_p90_seconds: Estimate | None
     cost_per_hour: Estimate | None
+    is_knee: bool
+    """Whether it is the front's knee: beyond it, paying more gains ever less."""
 
 
 @dataclass(frozen=True, slots=True)

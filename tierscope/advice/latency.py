@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +63,32 @@ class TtftModel:
         before, after = self._seconds(now), self._seconds(then)
         p50, p90 = (self._estimate(before, after, draws, q) for q in (0.5, 0.9))
         return Prediction(p50, p90)
+
+    def thinned(self, most: int) -> TtftModel:
+        """The same model that re-prices at most so many requests, evenly spread."""
+        if len(self.requests) <= most:
+            return self
+        kept = np.linspace(0, len(self.requests) - 1, most).astype(np.int64)
+        return replace(
+            self,
+            requests=self.requests[kept],
+            queue_seconds=self.queue_seconds[kept],
+            ttft_seconds=self.ttft_seconds[kept],
+            noise=self.noise[kept],
+            prompt=self.prompt[kept],
+        )
+
+    def of_own_requests(self) -> TtftModel:
+        """The same model for splits (m,) of its own m requests alone."""
+        return replace(self, requests=np.arange(len(self.requests)))
+
+    def scale(self, now: Split, q: float) -> float:
+        """What the observed q-quantile is of the modelled one."""
+        return _quantile(self.ttft_seconds, q) / _quantile(self._seconds(now), q)
+
+    def modelled(self, then: Split, q: float) -> float | None:
+        """The modelled q-quantile without its interval; None where a tier's tokens have no cost."""
+        return None if self._unpriced_share(then) else _quantile(self._seconds(then), q)
 
     def _estimate(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> Estimate:
         whole = np.ones((1, SLICES))
@@ -135,3 +161,7 @@ def _holdout_error(design: FloatArray, service: FloatArray) -> float:
     half = len(service) // 2
     predicted = fit_ttft(design[:half], service[:half]).seconds(design[half:])
     return float(abs(np.median(service[half:] / predicted) - 1))
+
+
+def _quantile(values: FloatArray, q: float) -> float:
+    return float(np.quantile(values, q, method="inverted_cdf"))

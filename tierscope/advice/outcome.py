@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tierscope.advice.cost import cost_per_hour, instance_of, missing_prices
 from tierscope.advice.document import (
     Alternative,
     Change,
@@ -17,6 +18,8 @@ from tierscope.advice.document import (
     Point,
     Predicted,
 )
+from tierscope.advice.engine import EngineStart
+from tierscope.advice.engine_patches import apply_engine, engine_arguments, engine_risks
 from tierscope.advice.latency import Prediction, TtftModel
 from tierscope.advice.patches import apply_size, revert_if, risks_of
 from tierscope.advice.selfcheck import SelfCheck
@@ -30,9 +33,10 @@ from tierscope.advice.sizing import (
 from tierscope.advice.study import Sizes, Study
 from tierscope.advice.thresholds import ALTERNATIVE_TARGETS, GRID_SIZES, RESAMPLES, SEED
 from tierscope.analytics.bootstrap import interval_of, resampled_ratios
+from tierscope.domain.deployment import Deployment, Objective, ObjectiveKind
 from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier
-from tierscope.domain.units import format_bytes
+from tierscope.domain.units import format_bytes, format_seconds
 
 LEAST = {
     Tier.L1: "it must hold one longest prompt and have room for what is on its way from L2",
@@ -40,7 +44,17 @@ LEAST = {
 }
 """Why a tier is not advised smaller than its least size."""
 
+LONGER_QUEUE = (
+    "More tokens are computed than today, and queues are predicted as they were: under load they grow, and "
+    "TTFT with them by more than is said here."
+)
 NO_PRICES = "Cost is not predicted: no prices are configured."
+AIMS = {
+    ObjectiveKind.HIT_RATIO_SHARE: "{target:.0%} of the hit ratio of unlimited sizes are asked for.",
+    ObjectiveKind.HIT_RATIO: "A hit ratio of {target:.0%} is asked for, as cheaply as it can be had.",
+    ObjectiveKind.LOWEST_TTFT: "The lowest TTFT {quantile} for {target:g} {currency} an hour is asked for.",
+    ObjectiveKind.LOWEST_COST: "The lowest cost with a TTFT {quantile} of at most {seconds} is asked for.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +112,64 @@ def change_for(sizing: TierSizing, outlook: Outlook, before: Sizes, after: Sizes
         from_=from_bytes,
         to=to_bytes,
         unit="bytes",
-        predicted=Predicted(ratios, ttft.p50, ttft.p90, None),
-        why=_why(sizing, ttft),
-        risks=risks_of(tier, deployment, from_bytes, to_bytes),
+        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, after)),
+        why=_why(sizing, ttft, deployment, cost_text(deployment, before, after)),
+        risks=(
+            *risks_of(tier, deployment, from_bytes, to_bytes),
+            *((LONGER_QUEUE,) if split.computed.sum() > outlook.study.split(before).computed.sum() else ()),
+        ),
         apply=apply_size(tier, deployment, from_bytes, to_bytes),
         revert_if=revert_if(tier, deployment, ratios.total, ttft.p90),
     )
 
 
-def _why(sizing: TierSizing, ttft: Prediction) -> str:
+def engine_change(outlook: Outlook, start: EngineStart) -> Change:
+    """Write the change of the engine's start: what it brings at the sizes of today, and how it is done."""
+    deployment, sizes = outlook.study.deployment, outlook.study.sizes_today()
+    then = replace(outlook, study=start.of(outlook.study))
+    split = then.study.split(sizes)
+    ratios, ttft = then.hit_ratios(split), then.latency(split)
+    tokens = (start.l0_blocks or 0) * outlook.study.window.block_tokens
+    return Change(
+        id="config:engine",
+        kind=ChangeKind.CONFIG,
+        target="worker.args",
+        from_=engine_arguments(deployment, start.arguments),
+        to=" ".join(f"{name}={value}" for name, value in start.arguments.items()),
+        unit="arguments",
+        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, sizes)),
+        why=f"{aim_text(deployment.objective)} Each engine's L0 then holds {tokens:,} tokens.",
+        risks=engine_risks(start.arguments),
+        apply=apply_engine(deployment, start.arguments),
+        revert_if=revert_if(Tier.L0, deployment, ratios.total, ttft.p90),
+    )
+
+
+def aim_text(objective: Objective) -> str:
+    """What the owner asks for, in a sentence."""
+    return AIMS[objective.kind].format(
+        target=objective.target,
+        quantile=objective.ttft.value,
+        seconds=format_seconds(objective.target),
+        currency=objective.prices.currency if objective.prices else "",
+    )
+
+
+def cost_text(deployment: Deployment, before: Sizes, after: Sizes) -> str:
+    """What an hour costs then, and what it costs now; or why that is not told."""
+    now, then = cost_per_hour(deployment, before), cost_per_hour(deployment, after)
+    prices = deployment.objective.prices
+    if now is None or then is None or prices is None:
+        return (
+            NO_PRICES
+            if prices is None
+            else f"Cost is not predicted: {', '.join(missing_prices(deployment))}."
+        )
+    whole = "" if instance_of(deployment) else " for L1 and L2 alone, as the instances have no price here"
+    return f"It costs {then.value:.4g} {prices.currency} an hour instead of {now.value:.4g}{whole}."
+
+
+def _why(sizing: TierSizing, ttft: Prediction, deployment: Deployment, cost: str) -> str:
     task = sizing.task
     served = "L0 and L1" if task.tier is Tier.L1 else "all tiers"
     today, then = sizing.ratio_at(task.current_bytes), sizing.ratio_at(sizing.chosen_bytes)
@@ -114,18 +177,21 @@ def _why(sizing: TierSizing, ttft: Prediction) -> str:
     sizes = f"With {format_bytes(sizing.chosen_bytes)} instead of {format_bytes(task.current_bytes)}"
     gain = f"would have served {then:.1%} of prompt tokens instead of {today:.1%}"
     ends = f"{format_bytes(sizing.wanted_low_bytes)} and {format_bytes(sizing.wanted_high_bytes)}"
-    sentences = [
-        f"{sizes}, {served} {gain}.",
-        f"An unlimited size would give {unlimited:.1%}, and {task.target:.0%} of that is asked for.",
-        f"The size that gives it lies between {ends}.",
-    ]
+    sentences = [f"{sizes}, {served} {gain}."]
+    if deployment.objective.kind is ObjectiveKind.HIT_RATIO_SHARE:
+        sentences += [
+            f"An unlimited size would give {unlimited:.1%}, and {task.target:.0%} of that is asked for.",
+            f"The size that gives it lies between {ends}.",
+        ]
+    else:
+        sentences += [f"An unlimited size would give {unlimited:.1%}.", aim_text(deployment.objective)]
     if sizing.floored:
         sentences.append(f"Less than {format_bytes(task.least_bytes)} is not advised: {LEAST[task.tier]}.")
     if sizing.limited:
         sentences.append(f"The limit keeps it from the {format_bytes(sizing.wanted_bytes)} that would do.")
     if ttft.absent_because is not None:
         sentences.append(f"TTFT is not predicted: {ttft.absent_because}.")
-    return " ".join([*sentences, NO_PRICES])
+    return " ".join([*sentences, cost])
 
 
 def curve_of(sizing: TierSizing, advised: bool) -> Curve:
@@ -166,13 +232,14 @@ def _log_sizes(task: SizingTask) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 def alternatives(outlook: Outlook) -> tuple[Alternative, ...]:
     """What other targets would take: ascending in size and in hit ratio, none dominated by another."""
     found: list[Alternative] = []
-    asked = outlook.study.deployment.objective.target
-    for target in sorted({*ALTERNATIVE_TARGETS, asked}):
+    asked = {sizing.task.target for sizing in outlook.sizings.values()}
+    for target in sorted({*ALTERNATIVE_TARGETS, *asked}):
         sizes = _sizes_for(target, outlook)
         split = outlook.study.split(sizes)
         ratio, ttft = outlook.hit_ratios(split).total, outlook.latency(split)
         if not found or (ratio.value > found[-1].hit_ratio.value and sizes != found[-1].capacity_bytes):
-            found.append(Alternative(target, sizes, ratio, ttft.p50, ttft.p90, None))
+            cost = cost_per_hour(outlook.study.deployment, sizes)
+            found.append(Alternative(target, sizes, {}, ratio, ttft.p50, ttft.p90, cost, is_knee=False))
     return tuple(found)
 
 

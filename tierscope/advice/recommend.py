@@ -9,7 +9,10 @@ from itertools import chain
 import numpy as np
 
 from tierscope.advice import findings as say
+from tierscope.advice.aim import Aim, aim_findings, aimed
+from tierscope.advice.cost import cost_per_hour
 from tierscope.advice.document import (
+    Alternative,
     Change,
     Current,
     EvidenceSummary,
@@ -22,10 +25,20 @@ from tierscope.advice.document import (
     Window,
     utc,
 )
+from tierscope.advice.engine import EngineStart
+from tierscope.advice.front import priced_alternatives
 from tierscope.advice.history import History
 from tierscope.advice.host_cache import staged_tokens
 from tierscope.advice.latency import ttft_model
-from tierscope.advice.outcome import Outlook, alternatives, change_for, curve_of, l0_curve, sizes_of
+from tierscope.advice.outcome import (
+    Outlook,
+    alternatives,
+    change_for,
+    curve_of,
+    engine_change,
+    l0_curve,
+    sizes_of,
+)
 from tierscope.advice.pool import eviction_findings
 from tierscope.advice.readiness import SIZED_TIERS, missing_before_modelling, too_cold, too_uncertain
 from tierscope.advice.readings import chunk_tokens, completeness_ratio, read_tiers
@@ -48,7 +61,7 @@ from tierscope.advice.thresholds import (
 from tierscope.advice.wiring_findings import hashes_differ, wiring_findings
 from tierscope.analytics.bootstrap import Slices
 from tierscope.analytics.drift import Shift, shift_of
-from tierscope.domain.deployment import Deployment
+from tierscope.domain.deployment import Deployment, Objective, ObjectiveKind
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow
 
@@ -77,6 +90,7 @@ class Analysis:
     outlook: Outlook
     shift: Shift
     slow: SlowPool | None
+    aim: Aim
 
     @property
     def drift(self) -> bool:
@@ -101,9 +115,12 @@ def _analyse(study: Study, evidence: Evidence) -> Analysis:
         check = SelfCheck((check.compared[0], *on_observed.compared[1:]))
     slow = slow_pool(study)
     sizings = _sizings(study, check, evidence, slow)
-    shift = _shift(study, sizings.values())
     outlook = Outlook(study, today, sizings, check, 0.0, ttft_model(study.window, first))
-    analysis = Analysis(outlook, shift, slow)
+    known = all(check.trusts(tier) and _is_known(tier, study) for tier in sizings)
+    aim = aimed(outlook, pool_pays=slow is None, sizes_are_known=known)
+    outlook = replace(outlook, sizings=aim.sizings)
+    shift = _shift(study, aim.sizings.values())
+    analysis = Analysis(outlook, shift, slow, aim)
     widening = abs(shift.ratio) if analysis.drift else 0.0
     return replace(analysis, outlook=replace(analysis.outlook, drift_widening=widening))
 
@@ -127,7 +144,7 @@ def _sizings(
             current_bytes=config.capacity_bytes,
             limit_bytes=config.limit_bytes,
             least_bytes=_least_bytes(tier, study, evidence),
-            target=study.deployment.objective.target,
+            target=_share(study.deployment.objective),
         )
         sizing = size_tier(task, study.history, rng)
         in_vain = tier is Tier.L2 and slow is not None and sizing.verdict is Verdict.GROW
@@ -136,6 +153,11 @@ def _sizings(
         found[tier] = sizing
         base = study.history.over(base, study.depth_tokens(tier, sizing.chosen_bytes)[:, None])[:, 0]
     return found
+
+
+def _share(objective: Objective) -> float:
+    """The share of the hit ratio of unlimited sizes that single tiers are sized for."""
+    return objective.target if objective.kind is ObjectiveKind.HIT_RATIO_SHARE else Objective().target
 
 
 def _is_known(tier: Tier, study: Study) -> bool:
@@ -179,7 +201,7 @@ def _advise(base: Recommendation, analysis: Analysis, evidence: Evidence) -> Rec
     sizings = outlook.sizings
     changing = [sizing for sizing in sizings.values() if sizing.verdict is not Verdict.KEEP]
     missing = tuple(_missing_after_modelling(analysis, changing, window))
-    changes = () if missing else tuple(_changes(changing, outlook))
+    changes = () if missing else tuple(_changes(changing, outlook, analysis.aim.start))
     status = Status.INSUFFICIENT_EVIDENCE if missing else Status.RECOMMEND if changes else Status.NO_CHANGE
     l0 = l0_curve(outlook.study)
     trusted = all(map(outlook.check.trusts, sizings)) and outlook.study.l1_is_known
@@ -199,8 +221,15 @@ def _advise(base: Recommendation, analysis: Analysis, evidence: Evidence) -> Rec
             **{tier: curve_of(s, bool(changes) and s in changing) for tier, s in sizings.items()},
         },
         findings=_findings(base, analysis, evidence),
-        alternatives=() if missing or not trusted else alternatives(outlook),
+        alternatives=() if missing or not trusted else _alternatives(analysis),
     )
+
+
+def _alternatives(analysis: Analysis) -> tuple[Alternative, ...]:
+    """The front of TTFT and cost where both are known, else what other shares of the hit ratio take."""
+    choice = analysis.aim.choice
+    looked_at = (*choice.grid, choice.nearest) if choice else ()
+    return priced_alternatives(analysis.outlook, looked_at) or alternatives(analysis.outlook)
 
 
 def _missing_after_modelling(
@@ -208,6 +237,7 @@ def _missing_after_modelling(
 ) -> Iterable[Missing]:
     """What stands in the way of advice once the model has spoken."""
     changing = tuple(changing)
+    yield from analysis.aim.missing()
     for sizing in changing:
         yield from too_cold(sizing, window)
         yield from too_uncertain(sizing, window)
@@ -228,8 +258,11 @@ def _missing_after_modelling(
             yield Missing(what, check.deciding(tier), MODEL_LARGEST_DISAGREEMENT, None)
 
 
-def _changes(changing: Iterable[TierSizing], outlook: Outlook) -> Iterable[Change]:
+def _changes(changing: Iterable[TierSizing], outlook: Outlook, start: EngineStart) -> Iterable[Change]:
     before = outlook.study.sizes_today()
+    if start.arguments:
+        yield engine_change(outlook, start)
+        outlook = replace(outlook, study=start.of(outlook.study))
     done: list[TierSizing] = []
     for sizing in changing:
         earlier = sizes_of(done, before)
@@ -245,6 +278,7 @@ def _model_findings(analysis: Analysis, evidence: Evidence) -> Iterable[Finding]
         say.limit_findings(outlook.sizings.values()),
         say.dropped_load_findings(outlook.study),
         recompute_findings(outlook.study, analysis.slow),
+        aim_findings(outlook, analysis.aim),
         eviction_findings(evidence.samples, evidence.window, outlook.today),
     )
 
@@ -310,6 +344,10 @@ def _current(evidence: Evidence, deployment: Deployment) -> Current:
             for tier, reading in read_tiers(evidence, deployment).items()
         },
         ttft=Quantiles(p50, p90),
+        cost_per_hour=cost_per_hour(
+            deployment, {config.tier: config.capacity_bytes for config in deployment.tiers}
+        ),
+        currency=prices.currency if (prices := deployment.objective.prices) else None,
     )
 
 

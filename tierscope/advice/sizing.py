@@ -139,7 +139,7 @@ def size_tier(task: SizingTask, history: History, rng: np.random.Generator) -> T
         verdict=verdict,
         floored=wanted_units < task.least_units,
         limited=rounded > most,
-        warm_ratio=_warm_ratio(task.stream, history, wanted_units),
+        warm_ratio=filled_share(task.stream, history, wanted_units),
     )
 
 
@@ -187,8 +187,8 @@ def _size_interval(capacities_units: Int64Array, resampled: FloatArray, target: 
     return ends
 
 
-def _warm_ratio(stream: Stream, history: History, wanted_units: int) -> float:
-    """Share of the wanted size, over all holders, that was filled before measuring began."""
+def filled_share(stream: Stream, history: History, wanted_units: int) -> float:
+    """Share of a size, over all holders, that was filled before measuring began."""
     filled = np.minimum(stream.footprint_units(0, history.first_measured), wanted_units)
     return float(filled.sum() / (len(filled) * wanted_units)) if len(filled) else 0.0
 

@@ -85,6 +85,23 @@ class Study:
         first = self.history.first_measured
         return float(split.l1[first:].sum() / max(int(self.window.prompt[first:].sum()), 1))
 
+    def restarted(self, l0_blocks: int, bytes_ratio: float) -> Study:
+        """The same study on engines with another L0, whose tokens take `bytes_ratio` of today's bytes."""
+        readings = {
+            tier: reading._replace(
+                bytes_per_token=None
+                if reading.bytes_per_token is None
+                else reading.bytes_per_token * bytes_ratio
+            )
+            for tier, reading in self.readings.items()
+        }
+        return replace(self, readings=readings, l0_tokens=self.l0_depth(l0_blocks))
+
+    def l0_depth(self, blocks: int) -> Int64Array:
+        """Tokens of each request that an L0 of so many blocks would have had, never the last one: (n,)."""
+        depth = self.streams.l0.hit_tokens(np.array([blocks], dtype=np.int64))[:, 0]
+        return whole_blocks_below(self.window.prompt, depth, self.window.block_tokens)
+
     def with_observed_l0(self) -> Study:
         """The same study resting on the L0 hits that were recorded instead of modelled."""
         return replace(self, l0_tokens=self.window.l0)
@@ -97,12 +114,10 @@ def study_of(
     window = evidence.window
     streams = joint_streams(window, chunk_tokens)
     reading = readings.get(Tier.L0)
-    l0 = window.l0
+    study = Study(window, deployment, readings, streams, History(window.prompt), window.l0)
     if reading is not None and reading.capacity_tokens is not None:
         blocks = max(int(reading.capacity_tokens // window.block_tokens), 1)
-        depth = streams.l0.hit_tokens(np.array([blocks], dtype=np.int64))[:, 0]
-        l0 = whole_blocks_below(window.prompt, depth, window.block_tokens)
-    study = Study(window, deployment, readings, streams, History(window.prompt), l0)
+        study = replace(study, l0_tokens=study.l0_depth(blocks))
     return study if deployment.tier(Tier.L1) is None else _with_l1_as_it_is(study, evidence)
 
 

@@ -85,6 +85,24 @@ GRID_SIZES = 48
 REFINED_SIZES = 32
 """Sizes between the two neighbours in the grid: the answer is within a fraction of a percent in size."""
 
+COMBINED_SIZES = 12
+"""Sizes of each tier that are combined with those of the others at first."""
+
+ZOOMS = 2
+"""Times that neighbours of the best combination are then looked at."""
+
+ZOOMED_SIZES = 8
+"""Sizes between the neighbours: twice that often, the answer is within what sizes are rounded to."""
+
+TTFT_TIE = 0.01
+"""Combinations whose TTFT is within a percent of the lowest are as fast; the cheapest of them is taken."""
+
+SMALLEST_TTFT_GAIN = 0.02
+"""A TTFT that is lower by less is not worth a restart, which costs many cold ones."""
+
+MOST_ALTERNATIVES = 7
+"""Points of the front that are written down: a person compares no more."""
+
 ALTERNATIVE_TARGETS = (0.8, 0.9, 0.95, 0.99)
 """Targets shown beside the one asked for; beyond 0.99 a curve is flat and the size arbitrary."""
 

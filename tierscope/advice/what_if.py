@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from tierscope.advice.cost import cost_per_hour
 from tierscope.advice.document import Missing, Predicted
 from tierscope.advice.latency import ttft_model
 from tierscope.advice.outcome import Outlook
@@ -88,7 +89,7 @@ def _with_new_tiers(deployment: Deployment, sizes_bytes: Mapping[Tier, float]) -
 def _predicted(outlook: Outlook, study: Study, sizes: Mapping[Tier, float]) -> Predicted:
     split = study.split(sizes)
     ttft = outlook.latency(split)
-    return Predicted(outlook.hit_ratios(split), ttft.p50, ttft.p90, None)
+    return Predicted(outlook.hit_ratios(split), ttft.p50, ttft.p90, cost_per_hour(study.deployment, sizes))
 
 
 def _with_l0(study: Study, evidence: Evidence, size_bytes: float, chunk: int) -> Study:

@@ -70,10 +70,19 @@ def slice_draws(slices: int, resamples: int, rng: np.random.Generator) -> FloatA
 
 
 def resampled_quantiles(values: FloatArray, draws: FloatArray, q: float) -> FloatArray:
-    """The q-quantile of m values, in order of time, in each resampling of their slices: (resamples,)."""
+    """The q-quantile of m values, in order of time, in each resampling of their slices: (resamples,).
+
+    Halving the sorted values until each resampling has found its own: log m steps instead of all m.
+    """
+    slices = draws.shape[1]
     order = np.argsort(values)
-    slice_of = order * draws.shape[1] // len(values)
-    cumulated = np.cumsum(draws[:, slice_of], axis=1)
-    index = (cumulated >= q * cumulated[:, -1:]).argmax(axis=1)
-    found: FloatArray = values[order][index]
+    slice_of = order * slices // len(values)
+    up_to = np.cumsum(slice_of[:, None] == np.arange(slices), axis=0)
+    wanted = q * (draws @ up_to[-1])
+    low, high = np.zeros(len(draws), dtype=np.int64), np.full(len(draws), len(values) - 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        enough = (draws * up_to[middle]).sum(axis=1) >= wanted
+        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+    found: FloatArray = values[order][low]
     return found

@@ -55,7 +55,9 @@ def _missing(document: Recommendation) -> Table:
 
 
 def _changes(document: Recommendation) -> Table:
-    table = Table("what", "from", "to", "hit ratio then", "TTFT p50 then", "TTFT p90 then")
+    table = Table(
+        "what", "from", "to", "hit ratio then", "TTFT p50 then", "TTFT p90 then", "cost an hour then"
+    )
     for change in document.changes:
         predicted = change.predicted
         table.add_row(
@@ -65,6 +67,7 @@ def _changes(document: Recommendation) -> Table:
             _ratio(predicted.hit_ratio.total),
             _seconds(predicted.ttft_p50_seconds),
             _seconds(predicted.ttft_p90_seconds),
+            _cost(predicted.cost_per_hour, document.current.currency),
         )
     return table
 
@@ -131,6 +134,13 @@ def _seconds(estimate: Estimate | None) -> str:
         return "not known"
     ends = f"{format_seconds(estimate.low)} to {format_seconds(estimate.high)}"
     return f"{format_seconds(estimate.value)} ({ends})"
+
+
+def _cost(estimate: Estimate | None, currency: str | None) -> str:
+    if estimate is None:
+        return "not known"
+    ends = "" if estimate.low == estimate.high else f" ({estimate.low:.4g} to {estimate.high:.4g})"
+    return f"{estimate.value:.4g} {currency or ''}{ends}"
 
 
 def _number(value: float | None) -> str:

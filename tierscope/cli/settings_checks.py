@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 
+from tierscope.domain.deployment import Objective, ObjectiveKind
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.settings import CollectorSettings, ExporterSettings
 
@@ -14,6 +15,7 @@ Check = tuple[Callable[[float], bool], str]
 POSITIVE: Check = (lambda value: value > 0, "a number above 0")
 PORT: Check = (lambda value: 0 <= value <= 65535, "a port from 0 to 65535")
 RATIO: Check = (lambda value: 0 < value <= 1, "a ratio above 0 and at most 1")
+SHARE: Check = (lambda value: 0 <= value < 1, "a share from 0 to below 1")
 NOT_NEGATIVE: Check = (lambda value: value >= 0, "0 or more")
 
 
@@ -21,6 +23,8 @@ def problems_in(settings: object, file: str, place: str = "") -> Iterator[Tiersc
     """Yield every value out of range and every name that meets nothing, at any depth of the settings."""
     if isinstance(settings, ExporterSettings):
         yield from _names_in(settings, file, place)
+    if isinstance(settings, Objective):
+        yield from _aim_of(settings, file, place)
     if isinstance(settings, CollectorSettings):
         yield from _twice((feed.name for feed in settings.feeds), f"{file}, {place}.feeds")
         endpoints = (f"{one.namespace}/{one.endpoint}" for one in settings.deployments)
@@ -40,7 +44,9 @@ def _check_for(name: str) -> Check:
     """The rule for a number, told by its name: units are part of every name."""
     if name.endswith("_port"):
         return PORT
-    if name.endswith("_ratio") or name == "target":
+    if name == "uncertainty_ratio":
+        return SHARE
+    if name.endswith("_ratio") or "_ratios[" in name:
         return RATIO
     if name == "rank":
         return NOT_NEGATIVE
@@ -52,6 +58,17 @@ def _out_of_range(value: float, file: str, place: str) -> Iterator[TierscopeErro
     if not holds(value):
         yield TierscopeError(
             f"{value} cannot be used here", where=f"{file}, {place}", fix=f"it should be {wish}"
+        )
+
+
+def _aim_of(objective: Objective, file: str, place: str) -> Iterator[TierscopeError]:
+    """A hit ratio is at most 1; money and seconds may be more."""
+    is_ratio = objective.kind in {ObjectiveKind.HIT_RATIO_SHARE, ObjectiveKind.HIT_RATIO}
+    if is_ratio and objective.target > 1:
+        yield TierscopeError(
+            f"{objective.target} cannot be used here",
+            where=f"{file}, {place}.target",
+            fix=f"it should be {RATIO[1]} for the kind {objective.kind.value}",
         )
 
 

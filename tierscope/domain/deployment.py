@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tierscope.domain.prices import Prices
 from tierscope.domain.tiers import Tier
 from tierscope.domain.wiring import Wiring
 
@@ -40,16 +41,52 @@ class ObjectiveKind(StrEnum):
 
     HIT_RATIO_SHARE = "hit_ratio_share"
     """The smallest sizes whose hit ratio is at least `target` (0 to 1) of what unlimited sizes would give."""
+    HIT_RATIO = "hit_ratio"
+    """The cheapest sizes (without prices: the least bytes) whose hit ratio is at least `target` (0 to 1)."""
+    LOWEST_TTFT = "lowest_ttft"
+    """The sizes with the lowest TTFT that cost at most `target` an hour."""
+    LOWEST_COST = "lowest_cost"
+    """The cheapest sizes whose TTFT is at most `target` seconds."""
+
+
+class TtftQuantile(StrEnum):
+    """Which TTFT an objective is about."""
+
+    P50 = "p50"
+    P90 = "p90"
+
+    @property
+    def share(self) -> float:
+        """The share of requests that are at least as fast."""
+        return 0.5 if self is TtftQuantile.P50 else 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What sizing may change of how the engine starts; everything else of it stays."""
+
+    gpu_memory_ratios: tuple[float, ...] = ()
+    """Values of --gpu-memory-utilization to choose from; none: it stays."""
+    cache_dtypes: tuple[str, ...] = ()
+    """Values of --kv-cache-dtype to choose from; a narrower one changes answers, so measure those first."""
+    least_model_len: int | None = None
+    """The shortest --max-model-len that will do; none: it stays. Lowered only where L0 could not hold it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What sizing aims at."""
+    """What sizing aims at, the prices it weighs, and what of the engine it may change."""
 
     kind: ObjectiveKind = ObjectiveKind.HIT_RATIO_SHARE
-    """Which effect is wanted; `hit_ratio_share`: a share of the hit ratio of unlimited sizes."""
+    """What is wanted: a share of the hit ratio of unlimited sizes, a hit ratio, or a TTFT or a cost."""
     target: float = 0.95
-    """How much of it, from 0 to 1."""
+    """How much: 0 to 1 for a hit ratio, money an hour for `lowest_ttft`, seconds for `lowest_cost`."""
+    ttft: TtftQuantile = TtftQuantile.P90
+    """The TTFT that `lowest_ttft` and `lowest_cost` are about."""
+    prices: Prices | None = None
+    """What sizes and instances cost; none: no cost is predicted."""
+    engine: EngineOptions = field(default_factory=EngineOptions)
+    """What of the engine may be changed for it; not for `hit_ratio_share`."""
 
 
 @dataclass(frozen=True, slots=True)

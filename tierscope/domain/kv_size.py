@@ -97,6 +97,22 @@ def kv_size(shape: ModelShape, cache_dtype: str | None, ranks: int) -> KvSize:
     return KvSize(stored, layer * copies * shape.layers, layer * copies * full)
 
 
+def cache_value_bytes(cache_dtype: str | None) -> float | None:
+    """Bytes of one value of an ordinary cache; None for one that packs its values, or that is not known.
+
+    The model's own type (None or auto) is taken to have two bytes, as every served model of today has.
+
+    >>> cache_value_bytes("fp8_e4m3"), cache_value_bytes("auto"), cache_value_bytes("fp8_ds_mla")
+    (1.0, 2.0, None)
+    """
+    if cache_dtype in {None, "auto"}:
+        return 2.0
+    assert cache_dtype is not None
+    if cache_dtype == "fp8_ds_mla":
+        return None
+    return 1.0 if cache_dtype.startswith(NARROW_CACHES) else WIDTH_BYTES.get(cache_dtype)
+
+
 def _sliding(kinds: object, layers: int) -> int:
     """Layers with a sliding window; all of them where the configuration does not tell layers apart."""
     if not isinstance(kinds, list):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tierscope.cli.settings_file import field_path, load_deployment, load_settings
-from tierscope.domain.deployment import Objective, RoutingPolicy, TierConfig
+from tierscope.domain.deployment import Deployment, Objective, ObjectiveKind, RoutingPolicy, TierConfig
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.settings import Settings
 from tierscope.domain.tiers import Tier
@@ -225,6 +225,43 @@ objective: {target: 0.9}
     assert deployment.routing is RoutingPolicy.PREFIXAWARE
     assert deployment.tier(Tier.L1) == TierConfig(Tier.L1, 96 * GIB, 120 * GIB)
     assert deployment.objective == Objective(target=0.9)
+
+
+def deployment_with(objective: str, folder) -> Deployment:
+    path = folder / "deployment.yaml"
+    path.write_text(
+        f"namespace: ns\nendpoint: chat\nmodel: m\nreplicas: 1\nobjective: {objective}\n", encoding="utf-8"
+    )
+    return load_deployment(path)
+
+
+def test_an_objective_in_seconds_or_money_may_be_above_one(tmp_path):
+    """1.5 seconds are a TTFT; prices and what of the engine may change come with it."""
+    text = (
+        "{kind: lowest_cost, target: 1.5, ttft: p50, prices: {host_gib_per_hour: 0.005, instances: "
+        "[{name: ml.example, price_per_hour: 4.0, gpu_memory_bytes: 45 GiB}]}, engine: {cache_dtypes: [fp8]}}"
+    )
+    objective = deployment_with(text, tmp_path).objective
+
+    assert (objective.kind, objective.target) == (ObjectiveKind.LOWEST_COST, 1.5)
+    assert objective.prices.instance("ml.example").gpu_memory_bytes == 45 * 2**30
+    assert objective.engine.cache_dtypes == ("fp8",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{target: 1.5}",
+        "{kind: hit_ratio, target: 1.5}",
+        "{kind: lowest_ttft, target: 0}",
+        "{prices: {uncertainty_ratio: 1.0}}",
+        "{engine: {gpu_memory_ratios: [1.2]}}",
+    ],
+)
+def test_an_objective_without_meaning_is_refused(text, tmp_path):
+    """A hit ratio is at most 1, a budget more than nothing, a price not off by all of itself."""
+    with pytest.raises(BadSettings, match="cannot be used here"):
+        deployment_with(text, tmp_path)
 
 
 def test_field_paths_read_as_people_write_them():
