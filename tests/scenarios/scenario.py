@@ -221,7 +221,7 @@ def _ttft(seconds: tuple[float, float, float, float], served: Served, computed: 
     return (fixed + compute * computed + l1 * served.l1 + l2 * served.l2) * noise
 
 
-STEP = 8
+STEP = 12
 """Chunks between two sizes that are tried where tiers are weighed against each other."""
 
 
