@@ -20,6 +20,7 @@ from exporters.callers import trace_context
 from exporters.engines import EngineFacts
 from exporters.lookups import Wanted
 from exporters.oddities import Oddity
+from exporters.page_state import Told
 from exporters.private import KeyedHash
 from exporters.vllm.hook import Admit, Finish, First, Hello, HookRecord, Loaded, Stats
 from exporters.vllm.hook_chains import ChainMemory
@@ -70,6 +71,12 @@ class _Ended:
     waits_since: float | None = None
     """Monotonic seconds, from the first look at it on."""
 
+    @property
+    def told(self) -> Told:
+        """Its name among those of this engine, and when its end was told."""
+        admit = self.admission.admit
+        return Told(f"{admit.rid} {admit.attempt}", self.at_unix_seconds)
+
 
 @dataclass(slots=True)
 class _Request:
@@ -89,9 +96,10 @@ class _Request:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one record led to: finished admissions and what was odd."""
+    """What one record led to: finished admissions, the names of each, and what was odd."""
 
     records: list[RequestRecord] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     dropped: int = 0
     """Records that the hook itself says it dropped."""
@@ -121,6 +129,11 @@ class Admissions:
         self._lookup_changes = 0
         self._chains = ChainMemory()
         self._dropped_before: int | None = None
+
+    @property
+    def waiting(self) -> list[Told]:
+        """What waits for its lookup."""
+        return [ended.told for ended in self._waiting]
 
     def apply(self, records: Iterable[HookRecord]) -> Outcome:
         """Take records in stream order; return what they finished. Nothing raises: the odd is returned."""
@@ -319,6 +332,7 @@ class Admissions:
             outcome.oddities.append(Oddity("admission that does not add up", error))
             return
         outcome.records.append(record)
+        outcome.told.append(ended.told)
         if self._facts.lookups is not None:
             self._facts.lookups.joined(record)
 

@@ -106,10 +106,14 @@ class Health:
         if self._repeats.due(self.source):
             self._voice.warn("%s: %s", self.source, error.one_line())
 
-    def take(self, units: Units, *, sequence: int | None = None) -> None:
-        """Count units; `sequence` is the last one's number in the source's stream."""
+    def take(self, units: Units, *, sequence: int | None = None, on_page: bool = True) -> None:
+        """Count units; `sequence` is the last one's number in the source's stream.
+
+        Those of a time before the page's are told as coverage, and not `on_page`.
+        """
         with self._lock:
-            self._total.add(units)
+            if on_page:
+                self._total.add(units)
             interval = self._interval
             interval.units.add(units)
             if sequence is not None:

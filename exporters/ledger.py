@@ -1,10 +1,11 @@
-"""The one ledger of an exporter: what is counted on /metrics is what stands on the feed, entry by entry."""
+"""The one ledger of an exporter: what is counted on /metrics stands on the feed, entry by entry."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from exporters.page_state import Counted, PageState, Position
 from exporters.totals import Totals
 from tierscope.domain.events import LedgerEntry
 from tierscope.domain.identity import SourceId
@@ -22,25 +23,54 @@ class Ledger:
     """Takes entries from every reader, publishes them, and counts exactly what it has published.
 
     Publishing and counting are one step under one lock: a page that says n batches shows the sums over
-    the first n batches of the feed, no matter when it was read. `name` is the exporter's. Thread-safe.
+    the first n batches of the feed, no matter when it was read, but for what is of a time before the page's.
+    `state` is told how far every page had counted before it is handed out. `name` is the exporter's.
+    Thread-safe.
     """
 
-    def __init__(self, name: str, publish: Publish) -> None:
+    def __init__(self, name: str, publish: Publish, state: PageState | None = None) -> None:
         self._name = name
         self._publish = publish
+        self._state = state or PageState(None, name)
+        self._positions: dict[SourceId, Position] = {}
+        self._reading = threading.Lock()
         self._batches = 0
         self._totals = Totals()
         self._lock = threading.Lock()
 
-    def post(self, source: SourceId, entries: Sequence[LedgerEntry]) -> None:
-        """Publish and count entries of one source. What could not be published is not counted; it raises."""
+    def post(
+        self,
+        source: SourceId,
+        entries: Sequence[LedgerEntry],
+        *,
+        on_page: bool = True,
+        read_until: Position | None = None,
+    ) -> None:
+        """Publish and count entries of one source. What could not be published is not counted; it raises.
+
+        Entries that are not `on_page` are of a time before it. `read_until` is where the source now is.
+        """
         for start in range(0, len(entries), MOST_ENTRIES):
             batch = entries[start : start + MOST_ENTRIES]
             with self._lock:
                 self._publish(batch)
                 self._batches += 1
                 for entry in batch:
-                    self._totals.count(source, entry)
+                    if on_page:
+                        self._totals.count(source, entry)
+                    else:
+                        self._totals.remember(source, entry)
+                if read_until is not None and start + MOST_ENTRIES >= len(entries):
+                    self._positions[source] = read_until
+        if read_until is not None and not entries:
+            with self._lock:
+                self._positions[source] = read_until
+
+    def counted(self, source: SourceId, began_unix_seconds: float) -> Counted:
+        """What of a stream that is opened now the page has counted, in this run or an earlier one."""
+        with self._lock:
+            position = self._positions.get(source) or self._state.position(source)
+        return Counted(position, self._state.is_known or position is not None, began_unix_seconds)
 
     def forget_readings(self, source: SourceId) -> None:
         """A source no longer answers: how full its tiers are is not known, and no longer shown."""
@@ -49,8 +79,10 @@ class Ledger:
 
     def samples(self) -> Iterator[Sample]:
         """Yield every sample of one moment."""
-        with self._lock:
-            samples = list(self._totals.samples())
-            batches = self._batches
+        with self._reading:  # one after the other, so that the last one written down is the latest
+            with self._lock:
+                samples = list(self._totals.samples())
+                batches, positions = self._batches, dict(self._positions)
+            self._state.keep(positions)
         yield from samples
         yield Sample(FEED_BATCHES, (self._name,), batches)

@@ -12,6 +12,7 @@ from exporters.fetch import Fetcher
 from exporters.health import Health, Units
 from exporters.ledger import Ledger
 from exporters.oddities import Finding, Oddities, Oddity
+from exporters.page_state import Position
 from tierscope.domain.errors import SourceUnreadable, TierscopeError
 from tierscope.domain.events import LedgerEntry
 from tierscope.domain.identity import SourceId
@@ -63,11 +64,19 @@ class Desk:
     clock: Callable[[], float]
     monotonic: Callable[[], float]
 
-    def post(self, source: SourceId, entries: Sequence[LedgerEntry], oddities: Sequence[Oddity]) -> None:
+    def post(
+        self,
+        source: SourceId,
+        entries: Sequence[LedgerEntry],
+        oddities: Sequence[Oddity],
+        *,
+        on_page: bool = True,
+        read_until: Position | None = None,
+    ) -> None:
         """Hand on entries and oddities; a batch that cannot be published is told and not counted."""
         self.oddities.note(source, oddities)
         try:
-            self.ledger.post(source, entries)
+            self.ledger.post(source, entries, on_page=on_page, read_until=read_until)
         except TierscopeError as error:
             lost = Oddity("entries that could not be published", error, len(entries))
             self.oddities.note(source, [lost])

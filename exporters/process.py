@@ -15,6 +15,7 @@ import zmq
 from exporters.engines import Engines
 from exporters.ledger import Ledger
 from exporters.oddities import Oddities
+from exporters.page_state import PageState
 from exporters.pages import Desk
 from exporters.pods.fetch import PodLister, node_of
 from exporters.pods.finder import PodFinder
@@ -63,8 +64,9 @@ class Exporter:
     """Reads the sources of one node until it is closed.
 
     `clock` gives unix seconds, `monotonic` seconds for intervals. A source that cannot be read, now or
-    ever, costs its own numbers alone. What a stream can still replay when the exporter starts is read
-    and counted. Raises `BadSettings` for a key file or an address that cannot be used.
+    ever, costs its own numbers alone. What a stream can still replay when the exporter starts is read, and
+    counted on the page unless an earlier run may have counted it. Raises `BadSettings` for a key file or an
+    address that cannot be used.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Exporter:
         self._clock = clock
         self._monotonic = monotonic
         self._hash_secret = keyed_hash(load_key(settings.hash_key_file, random_bytes=secrets.token_bytes))
+        self._page_state = PageState(self._settings.page_state_file, self._settings.name)
         self._oddities = Oddities(log.warning, monotonic=monotonic)
         self._parts: _Parts | None = None
         self._open = ExitStack()
@@ -135,7 +138,8 @@ class Exporter:
             self._clock,
         )
         opening.callback(feed.close)
-        ledger = Ledger(settings.name, feed.publish)
+        ledger = Ledger(settings.name, feed.publish, self._page_state)
+        began = self._clock()
         metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
         opening.callback(metrics.close)
         desk = Desk(ledger, self._oddities, self._clock, self._monotonic)
@@ -143,7 +147,9 @@ class Exporter:
         context: Context = zmq.Context()
         opening.callback(context.term)
         reader = StreamReader((), desk, on_record=spans.emit)
-        opener = StreamOpener(engines, self._hash_secret, context)
+        opener = StreamOpener(
+            engines, self._hash_secret, context, lambda source: ledger.counted(source, began)
+        )
         shared = Shared(desk, engines, Pools(), self._hash_secret, reader, opener)
         sources = Sources(settings, shared)
         finder = self._finder(shared)

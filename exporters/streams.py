@@ -11,6 +11,7 @@ from typing import Protocol
 
 from exporters.health import Health, Units
 from exporters.oddities import Finding, Oddity
+from exporters.page_state import Counted, Told
 from exporters.pages import Desk, fault
 from tierscope.domain.errors import BadInput, SourceUnreadable
 from tierscope.domain.events import LedgerEntry
@@ -29,11 +30,17 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass(slots=True)
 class StreamReading:
-    """What one message or restart led to; `missing` units were lost before they were published."""
+    """What one message or restart led to; `missing` units were lost before they were published.
+
+    `at_unix_seconds` is the latest time that the message tells, None where it tells none. `told` names each
+    of the entries, where such entries may have to wait.
+    """
 
     entries: list[LedgerEntry] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     missing: int = 0
+    at_unix_seconds: float | None = None
+    told: Sequence[Told] = ()
 
 
 class StreamMeaning(Protocol):
@@ -52,6 +59,10 @@ class StreamMeaning(Protocol):
         """Tell what waited for another stream; asked several times a second, whether or not anything came."""
 
     @property
+    def waiting(self) -> Sequence[Told]:
+        """What waits for another stream."""
+
+    @property
     def findings(self) -> Sequence[Finding]:
         """What is wrong with the publisher as of what it said last."""
 
@@ -62,61 +73,90 @@ class StreamMeaning(Protocol):
 
 @dataclass(slots=True)
 class Stream:
-    """One stream: where it comes from, what it means, and how it does."""
+    """One stream: where it comes from, what it means, how it does, and what of it the page counts."""
 
     subscriber: StreamSubscriber
     meaning: StreamMeaning
     health: Health
+    counted: Counted = field(default_factory=Counted)
     _undecodable: int = 0
     """Frames that the subscriber could not read, as of the last look."""
     _seen_at: float | None = None
 
     def drain(self, desk: Desk) -> list[LedgerEntry]:
-        """Take what has arrived, hand it on, and return it."""
+        """Take what has arrived, hand it on, and return what of it is of the page's time."""
         items = self.subscriber.receive(0)
+        past: list[LedgerEntry] = []
         entries: list[LedgerEntry] = []
         oddities: list[Oddity] = []
         for item in items:
             reading = self._read(item, desk)
-            entries += reading.entries
+            self._part(reading, past, entries)
             oddities += reading.oddities
         self._look_at_frames()
         self._look_at_link(desk)
         settled = self.meaning.settle(desk.monotonic())
-        entries += settled.entries
+        self._part(settled, past, entries, waited=True)
         oddities += settled.oddities
         # What is wrong may come from another stream, too: two servers that disagree.
         desk.oddities.hold(self.health.source, self.meaning.findings)
+        if past:
+            desk.post(self.health.source, past, (), on_page=False)
         if items or entries or oddities:
             self.health.mark_stale(self.meaning.stale)
-            desk.post(self.health.source, entries, oddities)
+            position = self.counted.position(self.meaning.waiting)
+            desk.post(self.health.source, entries, oddities, read_until=position)
         return entries
+
+    def _part(
+        self,
+        reading: StreamReading,
+        past: list[LedgerEntry],
+        entries: list[LedgerEntry],
+        *,
+        waited: bool = False,
+    ) -> None:
+        """Put what is of the page's time apart from what is not; `waited`: messages before told it."""
+        if (self.counted.begun and not waited) or not reading.told:
+            (entries if self.counted.begun else past).extend(reading.entries)
+            return
+        for entry, told in zip(reading.entries, reading.told, strict=True):
+            (entries if self.counted.counts(told) else past).append(entry)
 
     def _read(self, item: StreamItem, desk: Desk) -> StreamReading:
         match item:
-            case Message(sequence, payload):
-                return self._read_message(sequence, payload)
+            case Message():
+                return self._read_message(item)
             case Gap():
-                self.health.take(Units(missing=item.messages), sequence=item.last)
+                self._lose(item)
                 self.meaning.lost()
                 return StreamReading()
             case Restart():
+                self.counted.begin()
                 self.health.restarted(desk.clock())
                 return self.meaning.restart(desk.clock())
 
-    def _read_message(self, sequence: int, payload: bytes) -> StreamReading:
+    def _lose(self, gap: Gap) -> None:
+        past = self.counted.lost_before(gap.first, gap.last)
+        if past:
+            self.health.take(Units(missing=past), sequence=gap.first + past - 1, on_page=False)
+        if past < gap.messages:
+            self.health.take(Units(missing=gap.messages - past), sequence=gap.last)
+
+    def _read_message(self, message: Message) -> StreamReading:
+        sequence, units = message.sequence, Units(undecodable=1)
         try:
-            reading = self.meaning.message(payload, sequence)
+            reading = self.meaning.message(message.payload, sequence)
+            units = Units(received=1)
         except BadInput as error:
-            self.health.take(Units(undecodable=1), sequence=sequence)
-            return StreamReading(oddities=[Oddity("undecodable message", error)])
+            reading = StreamReading(oddities=[Oddity("undecodable message", error)])
         except Exception as error:  # a fault of ours in one message must not end the stream
             log.exception("%s: reading message %d failed", self.health.source, sequence)
-            self.health.take(Units(undecodable=1), sequence=sequence)
-            return StreamReading(oddities=[Oddity("fault of ours", fault(error, self.health.source))])
-        self.health.take(Units(received=1), sequence=sequence)
+            reading = StreamReading(oddities=[Oddity("fault of ours", fault(error, self.health.source))])
+        on_page = self.counted.take(sequence, reading.at_unix_seconds, before=message.before)
+        self.health.take(units, sequence=sequence, on_page=on_page)
         if reading.missing:
-            self.health.take(Units(missing=reading.missing))
+            self.health.take(Units(missing=reading.missing), on_page=on_page)
         return reading
 
     def _look_at_frames(self) -> None:

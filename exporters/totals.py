@@ -91,6 +91,17 @@ class Totals:
             case SourceCoverage() | PoolFiles():
                 pass
 
+    def remember(self, source: SourceId, entry: LedgerEntry) -> None:
+        """Take what an entry of a time before the page's says about later ones; it is not counted."""
+        match entry:
+            case RequestRecord():
+                for _ in self._uses.take(entry):
+                    pass
+            case TierSample():
+                self._readings[source, entry.tier, entry.holder] = entry
+            case _:
+                pass
+
     def forget_readings(self, source: SourceId) -> None:
         """Drop what a source said last."""
         self._readings = {key: value for key, value in self._readings.items() if key[0] != source}

@@ -81,6 +81,12 @@ def decode_list(
     return decode_each(items, decode_one, known=known, where=where)
 
 
+def latest_time(records: Iterable[object]) -> float | None:
+    """Return the latest time that records say something happened or ended at; None where none does."""
+    times = (getattr(record, "ts", None) or getattr(record, "end", None) for record in records)
+    return max((at for at in times if at is not None), default=None)
+
+
 def _kind(item: msgspec.Raw) -> str | None:
     """What an item says it is."""
     try:

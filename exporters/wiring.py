@@ -20,6 +20,7 @@ from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
 from exporters.managed_tier import ManagedTierSource
 from exporters.mount.page_source import MountSource
+from exporters.page_state import Counted
 from exporters.pages import PageSource
 from exporters.pools import PoolFacts, Pools
 from exporters.private import KeyedHash
@@ -126,9 +127,19 @@ _Described = tuple[SourceId, StreamMeaning, str, str | None]
 
 
 class StreamOpener:
-    """Opens the streams of engines and cache servers: connects, but reads nothing yet."""
+    """Opens the streams of engines and cache servers: connects, but reads nothing yet.
 
-    def __init__(self, engines: Engines, hash_secret: KeyedHash, context: Context) -> None:
+    `counted_of` makes what of a stream the page counts.
+    """
+
+    def __init__(
+        self,
+        engines: Engines,
+        hash_secret: KeyedHash,
+        context: Context,
+        counted_of: Callable[[SourceId], Counted] = lambda _: Counted(),
+    ) -> None:
+        self._counted_of = counted_of
         self._engines = engines
         self._hash_secret = hash_secret
         self.context = context
@@ -144,7 +155,7 @@ class StreamOpener:
         link(settings, self._engines)
         for source, meaning, endpoint, replay_endpoint in self._all(settings):
             subscriber = StreamSubscriber(endpoint, replay_endpoint, source=str(source), context=self.context)
-            yield Stream(subscriber, meaning, health_of(source))
+            yield Stream(subscriber, meaning, health_of(source), self._counted_of(source))
 
     def _all(self, settings: ExporterSettings) -> Iterator[_Described]:
         for server in settings.lmcache:

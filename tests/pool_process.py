@@ -18,7 +18,7 @@ from exporters.pools import PoolFacts
 from exporters.private import keyed_hash
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.events import BlockEvent
-from tierscope.domain.settings import MountSettings
+from tierscope.domain.mount_settings import MountSettings
 from tierscope.registry import metrics
 
 

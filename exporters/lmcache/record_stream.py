@@ -15,8 +15,10 @@ from exporters.lmcache.pool_contents import PoolContents
 from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
 from exporters.oddities import Finding
+from exporters.page_state import Told
 from exporters.streams import StreamReading
 from exporters.vllm.hook_chains import ChainMemory
+from exporters.wire import latest_time
 from tierscope.domain.events import (
     BlockAction,
     BlockEvent,
@@ -51,6 +53,7 @@ class RecordStream:
     judge: ServerJudge
     pool_is_scanned: bool = False
     stale: bool = False
+    waiting: tuple[Told, ...] = ()
     _resident: Counter[int] | None = field(default_factory=Counter)
     """Copies of each chunk in L1; None where events were lost, or there are too many to follow."""
     _removed: tuple[wire.L2Removed, int, int] | None = None
@@ -68,7 +71,7 @@ class RecordStream:
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one list of records; raises `BadInput`."""
         records, oddities = wire.decode_records(payload, where=self.where)
-        reading = StreamReading(oddities=oddities)
+        reading = StreamReading(oddities=oddities, at_unix_seconds=latest_time(records))
         for ordinal, record in enumerate(records):
             reading.entries += self._release(record)
             reading.entries += self._entries(record, sequence, ordinal)

@@ -9,10 +9,11 @@ import msgspec
 
 from exporters.lmcache.records import Size
 from exporters.oddities import Finding
+from exporters.page_state import Told
 from exporters.storage_reads import StorageRead, StorageReads
 from exporters.streams import StreamReading
 from exporters.vllm.hook import BlockTokens
-from exporters.wire import Count, Seconds, decode_list
+from exporters.wire import Count, Seconds, decode_list, latest_time
 from tierscope.domain.events import BlockAction, BlockEvent, LedgerEntry, TierTransfer, TransferAction
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import block_hash_of_bytes
@@ -83,6 +84,7 @@ class StorageStream:
     where: str
     pool_is_scanned: bool = False
     stale: bool = False
+    waiting: tuple[Told, ...] = ()
     findings: tuple[Finding, ...] = ()
     _l2_name: str | None = None
     _stats: Stats | None = None
@@ -90,7 +92,7 @@ class StorageStream:
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one list of records; raises `BadInput`."""
         records, oddities = decode_list(payload, _decode_all, _decode_one, known=KINDS, where=self.where)
-        reading = StreamReading(oddities=oddities)
+        reading = StreamReading(oddities=oddities, at_unix_seconds=latest_time(records))
         for record in records:
             reading.entries += self._entries(record)
             if isinstance(record, Stats):

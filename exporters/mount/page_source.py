@@ -22,7 +22,7 @@ from exporters.private import KeyedHash
 from tierscope.domain.errors import BadInput, TierscopeError
 from tierscope.domain.events import TierSample
 from tierscope.domain.identity import SourceId, SourceKind
-from tierscope.domain.settings import MountSettings
+from tierscope.domain.mount_settings import MountSettings
 from tierscope.domain.tiers import Tier
 from tierscope.registry import metrics
 from tierscope.registry.types import Sample

@@ -19,7 +19,7 @@ from exporters.mount.unread import Unread
 from exporters.mount.walk import Walk
 from exporters.private import KeyedHash
 from tierscope.domain.errors import SourceUnreadable
-from tierscope.domain.settings import MountSettings
+from tierscope.domain.mount_settings import MountSettings
 
 KEY_CHECK_WORD = "pool state"
 

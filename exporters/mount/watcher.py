@@ -16,7 +16,7 @@ from exporters.mount.fetch import Mount, Space, unreadable
 from exporters.mount.scan import Scanner, ScanResult
 from exporters.mount.walk import Step
 from tierscope.domain.errors import SourceUnreadable
-from tierscope.domain.settings import MountSettings
+from tierscope.domain.mount_settings import MountSettings
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporters.oddities import Finding, Oddity
+from exporters.page_state import Told
 from exporters.streams import StreamReading
 from exporters.vllm.events import decode_events
 from exporters.vllm.residency import Residency
@@ -19,13 +20,16 @@ class EventStream:
     rank: int
     where: str
     findings: tuple[Finding, ...] = ()
+    waiting: tuple[Told, ...] = ()
     _begun: bool = False
 
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one batch; raises `BadInput`."""
         batch = decode_events(payload, where=self.where)
         events, oddities = self.residency.apply(batch, sequence)
-        reading = StreamReading([*events], [*batch.oddities, *oddities])
+        reading = StreamReading(
+            [*events], [*batch.oddities, *oddities], at_unix_seconds=batch.at_unix_seconds
+        )
         if not self._begun and sequence == 0:
             # Of an earlier life of the engine we know nothing, but whoever read us before may.
             reading.entries[:0] = self.residency.began(batch.at_unix_seconds)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exporters.admissions import Admissions
 from exporters.oddities import Finding
+from exporters.page_state import Told
 from exporters.streams import StreamReading
 from exporters.vllm.hook import decode_records
+from exporters.wire import latest_time
 
 
 @dataclass(slots=True)
@@ -24,7 +27,11 @@ class HookStream:
         batch = decode_records(payload, where=self.where)
         outcome = self.admissions.apply(batch.records)
         return StreamReading(
-            [*outcome.records], [*batch.oddities, *outcome.oddities], missing=outcome.dropped
+            [*outcome.records],
+            [*batch.oddities, *outcome.oddities],
+            missing=outcome.dropped,
+            at_unix_seconds=latest_time(batch.records),
+            told=outcome.told,
         )
 
     def lost(self) -> None:
@@ -33,9 +40,14 @@ class HookStream:
     def restart(self, at_unix_seconds: float) -> StreamReading:  # noqa: ARG002  records have their own times
         """The engine began anew: what was open stays unresolved."""
         outcome = self.admissions.restart()
-        return StreamReading([*outcome.records], outcome.oddities)
+        return StreamReading([*outcome.records], outcome.oddities, told=outcome.told)
+
+    @property
+    def waiting(self) -> Sequence[Told]:
+        """Admissions whose lookups have not come."""
+        return self.admissions.waiting
 
     def settle(self, monotonic_seconds: float) -> StreamReading:
         """Tell what waited for its lookup."""
         outcome = self.admissions.settle(monotonic_seconds)
-        return StreamReading([*outcome.records], outcome.oddities)
+        return StreamReading([*outcome.records], outcome.oddities, told=outcome.told)

@@ -25,6 +25,7 @@ from tests.engines.workload import Sent, Workload
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.domain.window import TimeSpan
+from tierscope.registry.metrics import REQUEST_TOKENS
 
 CLIENTS = 3
 PATIENCE_SECONDS = 240.0
@@ -66,6 +67,8 @@ class Killed:
     """When each life of the exporter was started."""
     answered: list[Answered] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
+    pages: list[TokenSplit] = field(default_factory=list)
+    """What the last page of each life of the exporter had counted of requests."""
 
 
 class Relay:
@@ -193,6 +196,7 @@ class Run:
 
     def kill_exporter(self) -> None:
         """Kill the exporter, and start it again."""
+        self._read_page()
         self._pod.end_exporter()
         self.killed.exporters.append(time.time())
         self._pod.start_exporter()
@@ -206,6 +210,9 @@ class Run:
     def await_reading(self) -> None:
         """Wait until the exporter reads every source of the engine."""
         self._pod.await_reading()
+
+    def _read_page(self) -> None:
+        self.killed.pages.append(self._pod.scrape().split(REQUEST_TOKENS))
 
     def settle(self) -> None:
         """Stop the clients; wait until the store has what the engine counts, as far as it will."""
@@ -224,6 +231,7 @@ class Run:
             return served == counted == self._relay.readings()[-1].tokens and counters == read
 
         eventually(has_all, SETTLE_SECONDS, pause_seconds=0.5)
+        self._read_page()
         self.killed.answered = list(self.clients.answered)
         self.killed.readings = self._relay.readings()
 

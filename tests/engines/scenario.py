@@ -294,6 +294,7 @@ class Deployment:
             poll_seconds=self._poll_seconds,
             feed_endpoint=feed[0],
             feed_replay_endpoint=feed[1],
+            page_state_file=str(self._folder / "page.json"),
         )
         collector = CollectorSettings(
             store_path=str(self.store),

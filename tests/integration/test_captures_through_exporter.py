@@ -73,11 +73,12 @@ def publish(opened):
 
 
 @pytest.fixture
-def exporting(opened):
+def exporting(opened, tmp_path):
     """Return a function that starts an exporter for some settings."""
 
     def start(**settings):
-        return opened.enter_context(Exporter(ExporterSettings(name="test", poll_seconds=0.05, **settings)))
+        settings |= {"name": "test", "page_state_file": str(tmp_path / "page.json")}
+        return opened.enter_context(Exporter(ExporterSettings(poll_seconds=0.05, **settings)))
 
     return start
 

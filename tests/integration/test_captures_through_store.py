@@ -52,11 +52,17 @@ def publish(opened):
 
 
 @pytest.fixture
-def exporting(opened):
+def exporting(opened, tmp_path):
     """Return a function that starts an exporter for an engine's settings."""
 
     def start(engine, **settings):
-        chosen = ExporterSettings(name="node", poll_seconds=0.05, engines=(engine,), **settings)
+        chosen = ExporterSettings(
+            name="node",
+            poll_seconds=0.05,
+            engines=(engine,),
+            page_state_file=str(tmp_path / "page.json"),
+            **settings,
+        )
         return opened.enter_context(Exporter(chosen))
 
     return start

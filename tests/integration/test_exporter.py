@@ -58,12 +58,18 @@ def publisher(opened):
 
 
 @pytest.fixture
-def exporting(opened):
+def exporting(opened, tmp_path):
     def start(*engines, **settings):
         return opened.enter_context(
             Exporter(
                 ExporterSettings(
-                    **{"name": "test", "engines": engines, "poll_seconds": 0.05, "timeout_seconds": 0.3}
+                    **{
+                        "name": "test",
+                        "engines": engines,
+                        "poll_seconds": 0.05,
+                        "timeout_seconds": 0.3,
+                        "page_state_file": str(tmp_path / "page.json"),
+                    }
                     | settings
                 )
             )
@@ -311,11 +317,13 @@ def test_an_address_in_use_is_a_setting_to_mend(publisher):
     assert publisher.replay_endpoint in str(caught.value)
 
 
-def test_a_running_testbed_is_counted_to_the_token(opened):
+def test_a_running_testbed_is_counted_to_the_token(opened, tmp_path):
     """Engines of another make, with evictions and aborts: tokens sent = shown = on the feed."""
     config = TestbedConfig(replicas=2, duration_seconds=240, speed=120, seed=7)
     testbed = opened.enter_context(Testbed(config))
-    exporter = opened.enter_context(Exporter(replace(testbed.settings(), name="test", poll_seconds=0.2)))
+    state = str(tmp_path / "page.json")
+    settings = replace(testbed.settings(), name="test", poll_seconds=0.2, page_state_file=state)
+    exporter = opened.enter_context(Exporter(settings))
     await_true(lambda: testbed.finished, "the testbed's traffic has ended")
     await_true(
         lambda: scrape(exporter).split(metrics.REQUEST_TOKENS) == testbed.sent(), "all it sent is shown"

@@ -44,7 +44,7 @@ def publisher(opened):
 
 
 @pytest.fixture
-def exporter(opened, publisher, receiver, protocol):
+def exporter(opened, publisher, receiver, protocol, tmp_path):
     """Reads the hook of one engine and sends all it has to the receiver."""
     engine = EngineSettings(
         namespace=ENGINE.namespace,
@@ -60,6 +60,7 @@ def exporter(opened, publisher, receiver, protocol):
         otlp_metrics_endpoint=receiver.metrics_endpoint,
         otlp_protocol=protocol,
         otlp_interval_seconds=3600,
+        page_state_file=str(tmp_path / "page.json"),
     )
     return opened.enter_context(Exporter(settings))
 

@@ -11,7 +11,8 @@ from tests.exporting import Scrape, await_true, first_batches
 from tests.page_server import PageServer
 from tests.pools import engine_name, native_path, scanning, server_name, write
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
-from tierscope.domain.settings import CurvineSettings, ExporterSettings, LmcacheSettings, MountSettings
+from tierscope.domain.mount_settings import MountSettings
+from tierscope.domain.settings import CurvineSettings, ExporterSettings, LmcacheSettings
 from tierscope.registry import metrics
 
 

@@ -37,8 +37,10 @@ def testbed(opened):
 
 
 @pytest.fixture(scope="module")
-def exporter(opened, testbed):
-    return opened.enter_context(Exporter(replace(testbed.settings(), name="test", poll_seconds=0.5)))
+def exporter(opened, testbed, tmp_path_factory):
+    state = tmp_path_factory.mktemp("exporter") / "page.json"
+    settings = replace(testbed.settings(), name="test", poll_seconds=0.5, page_state_file=str(state))
+    return opened.enter_context(Exporter(settings))
 
 
 @pytest.fixture(scope="module")

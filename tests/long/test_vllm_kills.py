@@ -161,6 +161,18 @@ def test_engine_counters_are_whole_though_nobody_read_them_for_a_while(killed, s
     assert stored.counters == last
 
 
+def test_pages_of_all_lives_of_the_exporter_add_up_to_the_store(killed, stored):
+    """What Prometheus adds up over its counter resets: nothing is counted twice, and nothing is left out."""
+    pages, served = (
+        sum(killed.pages, NO_TOKENS),
+        summed([row for row in stored.rows if row.status == "served"]),
+    )
+
+    print(f"\n{len(killed.pages)} last pages: {pages.prompt} of {served.prompt} prompt tokens")
+    assert len(killed.pages) == len(killed.exporters)
+    assert pages == served
+
+
 def test_coverage_says_so(killed, stored):
     """No record and no batch is missing unnoticed, and restarts are told."""
     engine_kills = len(killed.engines) - 1

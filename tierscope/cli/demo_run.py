@@ -89,6 +89,7 @@ class DemoRun:
             name=EXPORTER_NAME,
             poll_seconds=POLL_SECONDS,
             otlp_endpoint=self._options.otlp_endpoint,
+            page_state_file=str(self._folder / "page.json"),  # the traffic began before the exporter
         )
 
     def _server_settings(self, exporter: dict[str, str]) -> Settings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.identity import SourceId
@@ -10,10 +10,14 @@ from tierscope.domain.identity import SourceId
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the stream; within an incarnation of its publisher sequences count up from 0."""
+    """One message of the stream; within an incarnation of its publisher sequences count up from 0.
+
+    `before` says that it was published before its reader had come: the first replay brought it.
+    """
 
     sequence: int
     payload: bytes
+    before: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

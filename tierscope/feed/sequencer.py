@@ -85,13 +85,16 @@ class Sequencer:
     """The doubt comes from a low sequence: a restart unless the anchor is confirmed."""
     _wanted: bool = False
     _ask: _Ask | None = None
+    _joining: bool = False
+    """No replay has ended yet, so what was published before us may still come."""
+    _first_live: int | None = None
     _replays_hold: bool = False
     """The publisher has replayed something once, so an empty answer means something."""
 
     def __post_init__(self) -> None:
         self._next = self.start_sequence
         self._replays_hold = self.recognise is not None
-        self._wanted = self.can_replay
+        self._wanted = self._joining = self.can_replay
         if self.can_replay and self.start_sequence > 0:
             self._begin_doubt()
 
@@ -161,6 +164,8 @@ class Sequencer:
 
     def live(self, sequence: int, payload: bytes) -> None:
         """Take a message of the live path."""
+        if self._first_live is None:
+            self._first_live = sequence
         if self._in_doubt:
             self._hold_doubted(sequence, payload)
         elif sequence == self._next:
@@ -196,6 +201,7 @@ class Sequencer:
         ask, self._ask = self._ask, None
         if ask is None:
             return
+        self._joining &= not complete or ask.holed
         if complete and ask.first is None and ask.anchored and self._replays_hold:
             self._restart(ahead_is_old=self._in_doubt)  # its newest is older than one we hold from it
             return
@@ -293,6 +299,7 @@ class Sequencer:
         self._drop_ahead()
         self._hashes.clear()
         self._ready.append(Restart())
+        self._joining = False
         self.tally.restarts += 1
         self.tally.first_sequence = self.tally.last_sequence = None
         self._next = 0
@@ -338,7 +345,8 @@ class Sequencer:
             self._drain_ahead()
 
     def _emit(self, sequence: int, payload: bytes) -> None:
-        self._ready.append(Message(sequence, payload))
+        before = self._joining and (self._first_live is None or sequence < self._first_live)
+        self._ready.append(Message(sequence, payload, before))
         self._next = sequence + 1
         self._hashes[sequence] = hash(payload)
         self._hashes.pop(sequence - REMEMBERED_MESSAGES, None)

@@ -77,6 +77,20 @@ def shown(ledger, metric):
     return {sample.labels[skip:]: sample.value for sample in ledger.samples() if sample.metric is metric}
 
 
+def test_what_is_of_a_time_before_the_page_is_published_and_not_counted(ledger, feed):
+    """Only when its blocks were last used is remembered: the next use is of the page's time."""
+    tokens = TokenSplit(16, computed=16)
+    ledger.post(SOURCE, [record(tokens, block_hashes=(1,))], on_page=False)
+    assert shown(ledger, metrics.REQUEST_TOKENS) == shown(ledger, metrics.REQUESTS) == {}
+
+    again = record(TokenSplit(16, l0=16), block_hashes=(1,), admitted_unix_seconds=12.0)
+    ledger.post(SOURCE, [again])
+
+    assert len(feed.batches) == 2
+    assert shown(ledger, metrics.REQUEST_TOKENS)["l0",] == 16
+    assert shown(ledger, block_metrics.REUSE_GAP)["l0",].sum == 10.0
+
+
 def test_only_first_admissions_with_a_first_token_enter_the_sums(ledger):
     """All four statuses are counted as requests, one as tokens."""
     tokens = TokenSplit(100, l0=50, l1=10, l2=5, external=5, computed=30)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporters.health import Health, Voice
 from exporters.ledger import Ledger
 from exporters.oddities import Finding, Oddities, Oddity
+from exporters.page_state import Counted, PageState, Position, Told
 from exporters.pages import Desk
 from exporters.streams import PATIENCE_SECONDS, Stream, StreamReading
 from tierscope.domain.errors import BadInput
@@ -52,7 +55,10 @@ class Meaning:
 
     def __init__(self):
         self.calls = []
+        self.settled = []
         self.waiting = []
+        self.told = []
+        self.at_unix_seconds = None
 
     def message(self, payload, sequence):
         if payload == b"fault":
@@ -61,15 +67,16 @@ class Meaning:
             return StreamReading(oddities=[Oddity("odd", BadInput("odd", where="", fix=""))], missing=3)
         if not payload.isdigit():
             raise BadInput("no number", where="test", fix="send one")
-        return StreamReading([BlockEvent(Tier.L0, "e", BlockAction.STORED, (int(payload),), 1.0)])
+        stored = BlockEvent(Tier.L0, "e", BlockAction.STORED, (int(payload),), 1.0)
+        return StreamReading([stored], at_unix_seconds=self.at_unix_seconds)
 
     def lost(self):
         self.calls.append("lost")
         self.stale = True
 
     def settle(self, monotonic_seconds):
-        settled, self.waiting = self.waiting, []
-        return StreamReading(settled)
+        settled, self.settled = self.settled, []
+        return StreamReading(settled, told=self.told)
 
     def restart(self, at_unix_seconds):
         self.calls.append("restart")
@@ -211,11 +218,51 @@ def test_entries_that_cannot_be_published_are_told(stream, desk, said):
     assert [sample.metric for sample in broken.ledger.samples()] == [metrics.FEED_BATCHES]
 
 
+def test_what_an_earlier_run_had_counted_is_on_the_feed_alone(stream, desk, published, clock):
+    """It is read, so that what follows is understood, and the page goes on where it stood."""
+    stream.counted = Counted(Position(2, 1.0))
+    stream.meaning.at_unix_seconds = 1.0
+    assert feed(stream, desk, Gap(0, 0), Message(1, b"1"), Message(2, b"2")) == []
+    stream.meaning.settled = [BlockEvent(Tier.L0, "e", BlockAction.STORED, (7,), 1.0)]
+    stream.meaning.told = [Told("a", 1.0)]
+    assert feed(stream, desk, Message(3, b"3")) == [(3,)]
+
+    assert [entry.block_hashes for batch in published for entry in batch] == [(1,), (2,), (7,), (3,)]
+    stored = [sample.value for sample in desk.ledger.samples() if sample.metric is metrics.STORED_BLOCKS]
+    assert stored == [1]
+    assert units(stream) == {"received": 1, "missing": 0, "undecodable": 0}
+    (coverage,) = stream.health.coverage(60.0)
+    assert (coverage.received, coverage.missing, coverage.first_sequence) == (3, 1, 0)
+
+
+def test_a_page_is_written_down_with_what_it_counts(stream, published, desk, tmp_path):
+    """As far as the stream was read when the page was made, however that went on since."""
+    state = PageState(str(tmp_path / "page.json"), "exporter")
+    desk = replace(desk, ledger=Ledger("exporter", published.append, state))
+    stream.meaning.at_unix_seconds = 4.5
+    feed(stream, desk, Message(0, b"1"), Message(1, b"x"))
+
+    list(desk.ledger.samples())
+
+    assert PageState(str(tmp_path / "page.json"), "exporter").position(SOURCE) == Position(1, 4.5)
+
+
+def test_a_stream_that_is_opened_again_goes_on_where_it_was(stream, desk):
+    """A pod that went and was found again replays what this very run has counted."""
+    stream.meaning.at_unix_seconds = 4.5
+    stream.counted = desk.ledger.counted(SOURCE, 3.0)
+    feed(stream, desk, Message(0, b"1", before=True))
+
+    assert desk.ledger.counted(SOURCE, 3.0) == Counted(Position(0, 4.5), True, 3.0)
+
+
 def test_what_waited_for_another_stream_is_told_although_nothing_came(stream, desk, published):
     """Its own stream may be quiet when what it waited for arrives."""
-    stream.meaning.waiting = [BlockEvent(Tier.L0, "e", BlockAction.STORED, (4,), 1.0)]
+    stream.meaning.settled = [BlockEvent(Tier.L0, "e", BlockAction.STORED, (4,), 1.0)]
+    stream.meaning.told = [Told("a", 1.0)]
 
     assert feed(stream, desk) == [(4,)]
+    stream.meaning.told = []
     assert feed(stream, desk) == []
     assert len(published) == 1
 

@@ -10,13 +10,13 @@ from exporters.health import Health, Voice
 from exporters.pools import Pools
 from exporters.private import keyed_hash
 from exporters.wiring import StreamOpener, engine_id, mount_sources, page_sources
+from tierscope.domain.mount_settings import MountSettings
 from tierscope.domain.settings import (
     CurvineSettings,
     EngineSettings,
     ExporterSettings,
     InProcessLmcacheSettings,
     LmcacheSettings,
-    MountSettings,
 )
 
 

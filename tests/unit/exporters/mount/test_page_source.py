@@ -18,8 +18,8 @@ from tests.exporting import await_true
 from tests.pools import MemoryMount, failure, server_name
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, TierSample
+from tierscope.domain.mount_settings import MountSettings
 from tierscope.domain.pool import PoolFiles
-from tierscope.domain.settings import MountSettings
 from tierscope.domain.tiers import Tier
 from tierscope.registry import metrics
 

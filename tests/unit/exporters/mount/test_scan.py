@@ -8,7 +8,7 @@ from exporters.mount.scan import Scanner
 from exporters.private import keyed_hash
 from tests.pools import NOW, MemoryMount, native_path, server_name
 from tierscope.domain.errors import SourceUnreadable
-from tierscope.domain.settings import MountSettings
+from tierscope.domain.mount_settings import MountSettings
 
 
 @pytest.fixture

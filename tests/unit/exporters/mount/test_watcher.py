@@ -13,7 +13,7 @@ from exporters.mount.watcher import BURST_SECONDS, Pace, Watcher
 from exporters.private import keyed_hash
 from tests.exporting import await_true
 from tests.pools import MemoryMount, failure, server_name
-from tierscope.domain.settings import MountSettings
+from tierscope.domain.mount_settings import MountSettings
 
 
 class Clock:

@@ -11,6 +11,7 @@ from tests.publishing import (
     live_paths,
     play,
     publish,
+    replay,
     replay_while_wanted,
     span_of,
     started,
@@ -30,6 +31,42 @@ def test_what_was_published_before_we_listened_is_replayed():
 
     assert sequencer.take()[:5] == expected(messages)
     assert sequencer.tally.received == 6
+
+
+def test_what_was_published_before_we_listened_is_told_apart():
+    """A lost message that a later replay brings was published under our eyes."""
+    publisher = Publisher()
+    publish(publisher, 3)
+    sequencer = Sequencer()
+    sequencer.live(*publisher.publish())
+    replay_while_wanted(sequencer, publisher)
+    publisher.publish()  # lost on its way
+    sequencer.live(*publisher.publish())
+    replay_while_wanted(sequencer, publisher)
+
+    assert [(item.sequence, item.before) for item in sequencer.take()] == [
+        (0, True), (1, True), (2, True), (3, False), (4, False), (5, False)
+    ]  # fmt: skip
+
+
+def test_until_a_replay_has_ended_nobody_knows_what_was_published_before_us():
+    """A silent replay address is asked again; a publisher that begins anew does so under our eyes."""
+    publisher = Publisher()
+    publish(publisher, 2)
+    sequencer = Sequencer()
+    sequencer.begin_replay()
+    sequencer.replay_ended(complete=False)
+    sequencer.check()
+    replay(sequencer, publisher)
+    publisher.restart()
+    publish(publisher, 1)
+    sequencer.reconnected()
+    replay_while_wanted(sequencer, publisher)
+
+    told = [item for item in sequencer.take() if isinstance(item, Message)]
+    assert [(item.payload, item.before) for item in told] == [
+        (b"0 of life 0", True), (b"1 of life 0", True), (b"0 of life 1", False)
+    ]  # fmt: skip
 
 
 def test_messages_in_order_are_handed_on_at_once():
