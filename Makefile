@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check lint types imports fresh test fast explore kube-apiserver helm manifests engines long long-sample generate lock system clean
+.PHONY: help dev demo check lint types imports fresh test fast explore kube-apiserver helm manifests docs engines long long-sample generate lock system clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -96,6 +96,9 @@ helm: ## Fetch the helm and kubectl that the tests of deploy/ want, once (x86-64
 manifests: ## Render what deploy/kustomize takes from the Helm chart (after `make helm`)
 	@.ci/render-manifests
 
+docs: $(VENV)/.ready ## Build the documentation's site into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 clean: ## Remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tierscope.domain.errors import BadInput, SourceUnreadable
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
 
 Document = dict[str, "JsonValue"]
 
+TOKEN_FILE_VARIABLE = "TIERSCOPE_TOKEN_FILE"  # noqa: S105  a name
+"""Names the file with the token that an API asks for."""
 TIMEOUT_SECONDS = 60.0
 """Longest wait for an API."""
 
@@ -26,7 +30,7 @@ def fetch(address: str) -> bytes:
     import httpx
 
     try:
-        response = httpx.get(address, timeout=TIMEOUT_SECONDS, follow_redirects=True)
+        response = httpx.get(address, headers=_headers(), timeout=TIMEOUT_SECONDS, follow_redirects=True)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise SourceUnreadable(
             f"the API does not answer: {error}", where=address, fix="check --url and that it runs"
@@ -36,6 +40,19 @@ def fetch(address: str) -> bytes:
     body = parsed(response.content, where=address)
     said = {name: str(body.get(name, "not said")) for name in ("what", "where", "fix")}
     raise SourceUnreadable(said["what"], where=f"{address}, {said['where']}", fix=said["fix"])
+
+
+def _headers() -> dict[str, str]:
+    """The caller's token, read anew each time: tokens of Kubernetes last an hour. Raises `BadInput`."""
+    path = os.environ.get(TOKEN_FILE_VARIABLE)
+    if not path:
+        return {}
+    try:
+        return {"Authorization": f"Bearer {Path(path).read_text('utf-8').strip()}"}
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"the token cannot be read: {error}", where=path, fix=f"check {TOKEN_FILE_VARIABLE}"
+        ) from error
 
 
 def parsed(body: bytes, where: str) -> Document:

@@ -54,7 +54,6 @@ capabilities: {drop: [ALL]}
 - {name: settings, mountPath: /etc/tierscope/settings, readOnly: true}
 - {name: hash-key, mountPath: /etc/tierscope/keys, readOnly: true}
 - {name: tmp, mountPath: /tmp}
-- {name: run, mountPath: /run/tierscope}
 - {name: cache, mountPath: /var/cache/tierscope}
 {{- end }}
 
@@ -62,7 +61,6 @@ capabilities: {drop: [ALL]}
 - {name: settings, configMap: {name: {{ .settings }}}}
 - {name: hash-key, secret: {secretName: {{ .root.Values.hashKeySecret }}, defaultMode: 0440}}
 - {name: tmp, emptyDir: {sizeLimit: 1Gi}}
-- {name: run, emptyDir: {sizeLimit: 16Mi}}
 - {name: cache, emptyDir: {sizeLimit: 256Mi}}
 {{- end }}
 
