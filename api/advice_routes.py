@@ -34,7 +34,7 @@ from api.parameters import (
     span_of,
 )
 from api.problems import NotFound
-from api.turns import OneAtATime
+from api.turns import OneAtATime, Refreshed
 from tierscope.advice.document import Finding, Recommendation
 from tierscope.advice.what_if import Abandoned, WhatIf, what_if
 from tierscope.domain.deployment import Deployment
@@ -45,6 +45,8 @@ from tierscope.storage.reader import Reader
 
 LOOK_SECONDS = 0.25
 """How often it is looked whether somebody still waits for a what-if."""
+STALE_RATIO = 10.0
+"""So many times as old as a polled document may be, it is given while it is asked for anew."""
 MOST_WINDOW_SECONDS = 24 * 3600.0
 MOST_BYTES = 1e18
 
@@ -66,15 +68,17 @@ class Sizes:
         return {tier: size for tier, size in given.items() if size is not None}
 
 
-def serve_advice(app: FastAPI, reader: Reader, clock: Clock) -> None:
-    """Add every route of advice."""
-    _serve_recommendations(app, reader)
+def serve_advice(app: FastAPI, reader: Reader, clock: Clock, keep_seconds: float = 0.0) -> None:
+    """Add every route of advice; a polled document may be `keep_seconds` old."""
+    _serve_recommendations(app, reader, keep_seconds)
     _serve_history(app, reader, clock)
     _serve_parts(app, reader)
     _serve_what_if(app, reader, clock)
 
 
-def _serve_recommendations(app: FastAPI, reader: Reader) -> None:
+def _serve_recommendations(app: FastAPI, reader: Reader, keep_seconds: float) -> None:
+    polled: Refreshed[bytes | None] = Refreshed(keep_seconds, STALE_RATIO * keep_seconds)
+
     @app.get("/v1/recommendations", tags=["advice"], response_model=Recommendations)
     def recommendations(limit: Limit = 100, after: After = 0, if_none_match: IfNoneMatch = None) -> Response:
         """List the newest recommendation of every endpoint, in short."""
@@ -84,12 +88,14 @@ def _serve_recommendations(app: FastAPI, reader: Reader) -> None:
         return conditional_of(Recommendations(listed, following), if_none_match)
 
     @app.get("/v1/recommendations/{namespace}/{name}", tags=["advice"], response_model=Recommendation)
-    def recommendation(namespace: Namespace, name: Name, if_none_match: IfNoneMatch = None) -> Response:
+    async def recommendation(namespace: Namespace, name: Name, if_none_match: IfNoneMatch = None) -> Response:
         """The endpoint's newest recommendation: status, evidence, changes and how to apply them.
 
         Send its ETag back in If-None-Match: 304 says that there is nothing new.
+        It may be a second old, and ten while the collector is busy.
         """
-        return conditional(_latest(reader, namespace, name), if_none_match)
+        found = await polled.get((namespace, name), lambda: reader.latest_recommendation(namespace, name))
+        return conditional(_there(found, namespace, name), if_none_match)
 
 
 def _serve_history(app: FastAPI, reader: Reader, clock: Clock) -> None:
@@ -193,7 +199,10 @@ def _in_force(reader: Reader, namespace: str, name: str, now_unix_seconds: float
 
 
 def _latest(reader: Reader, namespace: str, name: str) -> bytes:
-    body = reader.latest_recommendation(namespace, name)
+    return _there(reader.latest_recommendation(namespace, name), namespace, name)
+
+
+def _there(body: bytes | None, namespace: str, name: str) -> bytes:
     if body is None:
         raise NotFound(
             f"there is no recommendation for {namespace}/{name} yet",

@@ -42,9 +42,11 @@ def create_app(
     samples: Callable[[], Iterable[Sample]] = lambda: (),
     access: Access | None = None,
     limits: Limits | None = None,
+    keep_seconds: float = 0.0,
 ) -> FastAPI:
     """Make the API over a reader; `samples` are served on /metrics. Nothing is read before a request.
 
+    A recommendation that is polled may be `keep_seconds` old, and ten times that while it is asked for anew.
     Without `access` everybody may ask everything: bind it to loopback then.
     """
     app = FastAPI(
@@ -58,7 +60,7 @@ def create_app(
     )
     answer_problems(app)
     app.add_middleware(Guard, access=access, limits=limits or Limits())
-    serve_advice(app, reader, clock)
+    serve_advice(app, reader, clock, keep_seconds)
     _serve_sums(app, reader, clock)
     serve_regressions(app, reader, clock)
     explainer = Explainer(reader, clock)

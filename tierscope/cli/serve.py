@@ -12,6 +12,8 @@ from tierscope.domain.errors import TierscopeError
 
 CHECK_SECONDS = 0.25
 """How often the collector is looked after."""
+KEEP_SECONDS = 1.0
+"""How old a polled recommendation may be: advice is computed anew every few minutes."""
 
 
 def serve(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
@@ -40,7 +42,8 @@ def serve(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> 
         return
     try:
         reader = RemoteReader(Path(collector.addresses["socket"]))
-        server = server_of(create_app(reader, time.time, access=access, limits=limits), api)
+        made = create_app(reader, time.time, access=access, limits=limits, keep_seconds=KEEP_SECONDS)
+        server = server_of(made, api)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="api")
         thread.start()
         where = addresses(listener.getsockname()[:2], is_tls=api.tls_certificate_file is not None)

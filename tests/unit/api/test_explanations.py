@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from api.app import create_app
-from api.turns import Kept, OneAtATime
+from api.turns import Kept, OneAtATime, Refreshed
 from tests import workloads as w
 from tests.asking import Client, assert_problem
 from tests.stored import StoredInMemory
 from tierscope.domain.deployment import DeploymentSince
+from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.window import TimeSpan
 
 ENDPOINT = ("ns", "chat")
@@ -81,6 +82,59 @@ def test_answers_are_kept_for_a_while_and_no_more_than_there_is_room_for():
     assert [ask("a"), ask("b"), ask("a"), ask("c"), ask("a")] == [1, 2, 1, 3, 4]
     now[0] = 10.0
     assert ask("a") == 5
+
+
+def test_polls_ask_the_store_once_and_a_slow_answer_holds_up_nobody_who_has_one():
+    """Who asks at once shares a question; a young answer is kept, an old one given while it is renewed."""
+    now, asked, gate = [0.0], [], threading.Event()
+    gate.set()
+
+    def ask() -> int:
+        asked.append(1)
+        gate.wait(10)
+        return len(asked)
+
+    async def polls() -> list[int]:
+        polled: Refreshed[int] = Refreshed(1.0, 10.0, lambda: now[0])
+        told = [*await asyncio.gather(*(polled.get("a", ask) for _ in range(5)))]
+        now[0] = 0.9
+        told.append(await polled.get("a", ask))
+        gate.clear()
+        now[0] = 2.0
+        told += [await polled.get("a", ask), await polled.get("a", ask)]
+        gate.set()
+        now[0] = 12.5
+        told.append(await polled.get("a", ask))
+        return told
+
+    assert asyncio.run(polls()) == [1, 1, 1, 1, 1, 1, 1, 1, 2]
+    assert len(asked) == 2
+
+
+def test_an_error_of_the_store_is_told_to_those_who_poll():
+    """What was known before it is not given any longer; the next answer counts again."""
+    answers = iter([1, None, 3])
+
+    def ask() -> int:
+        found = next(answers)
+        if found is None:
+            raise StoreUnusable("gone", where="there", fix="start it")
+        return found
+
+    async def polls() -> list[object]:
+        polled: Refreshed[int] = Refreshed(0.0, 1e9)
+        first = await polled.get("a", ask)
+        stale = await polled.get("a", ask)
+        await asyncio.sleep(0.2)
+        return [first, stale, await polled.get("a", ask)]
+
+    assert asyncio.run(polls()) == [1, 1, 3]
+
+    async def dead() -> None:
+        await Refreshed[int](0.0, 0.0).get("a", lambda: next(iter([]), 1 // 0))
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(dead())
 
 
 def test_work_is_done_one_at_a_time_and_who_waits_holds_no_thread():
