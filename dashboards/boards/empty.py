@@ -13,9 +13,7 @@ NO_SOURCES = "No exporter is scraped: check Prometheus' targets"
 NO_LOADS = "No request waited for a load from this tier in this time, or the engines' hook is not read"
 NO_RECORDINGS = "No request in the last 5 minutes, or Prometheus does not load tierscope-rules.yaml"
 FIVE_MINUTES = "Over 5 minutes, of every replica of the endpoints chosen, from recorded series."
-NO_EVENTS = (
-    "No source tells this tier's blocks one by one: KV events for L0, the probe in the cache server below"
-)
+NO_EVENTS = "No engine's KV events tell the blocks of this tier one by one: see Sources"
 NO_CACHE_SERVER = "No cache server with the probe is read, or it moved nothing in this time"
 NO_POOL = "No Curvine pool is read: see Sources"
 NO_SCAN = "No mount of a pool is scanned: see Sources"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import promql_parser
 
+from dashboards.boards import BOARDS
 from dashboards.lint.boards import titles
 from dashboards.lint.expressions import ExpressionCheck
 from dashboards.promql import CLUSTER
@@ -73,6 +74,10 @@ def _alert_problems(alert: Alert, check: ExpressionCheck) -> Iterator[str]:
         yield "it fires at the first bad sample"
     problems, labels = check.check(alert.expr)
     yield from problems
+    if alert.board not in BOARDS:
+        yield f"it leads to the board {alert.board}, which there is not"
+    for label in sorted(set(alert.chosen) - labels):
+        yield f"it would choose by {label}, which its series do not have"
     for text in (alert.means, alert.summary, alert.description):
         if not text.endswith((".", "{{ end }}")):
             yield f"this is not a sentence: {text}"

@@ -17,7 +17,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.alerting import RelativeTimeRange
 from grafana_foundation_sdk.models.common import DataSourceRef
 
-from dashboards.rules.render import GROUPS, HEADER, RUNBOOKS, alert_words, duration
+from dashboards.rules.render import GROUPS, HEADER, HERE, Links, alert_words, duration
 from dashboards.rules.types import Alert, RuleGroup
 
 FOLDER = "Tierscope"
@@ -33,7 +33,7 @@ NOT_OURS = ("folderUID", "orgID", "ruleGroup")
 def grafana_rules(
     groups: Sequence[RuleGroup] = GROUPS,
     *,
-    runbooks_url: str = RUNBOOKS,
+    links: Links = HERE,
     datasource_uid: str = DATASOURCE_UID,
 ) -> str:
     """A provisioning file with every alert."""
@@ -43,7 +43,7 @@ def grafana_rules(
             "name": group.name,
             "folder": FOLDER,
             "interval": "1m",
-            "rules": [_rule(alert, runbooks_url, datasource_uid) for alert in found],
+            "rules": [_rule(alert, links, datasource_uid) for alert in found],
         }
         for group in groups
         if (found := [rule for rule in group.rules if isinstance(rule, Alert)])
@@ -54,7 +54,7 @@ def grafana_rules(
     return HEADER + text
 
 
-def _rule(alert: Alert, runbooks_url: str, datasource_uid: str) -> dict[str, Any]:
+def _rule(alert: Alert, links: Links, datasource_uid: str) -> dict[str, Any]:
     asked = (
         alerting.Query("A")
         .datasource_uid(datasource_uid)
@@ -67,7 +67,8 @@ def _rule(alert: Alert, runbooks_url: str, datasource_uid: str) -> dict[str, Any
         .relative_time_range(RelativeTimeRange(from_val=ASKED_SECONDS, to=0))
         .model(expr.TypeMath().expression("is_number($A)").datasource(EXPRESSIONS).ref_id("B"))
     )
-    words = {key: _grafana_words(text) for key, text in alert_words(alert, runbooks_url).items()}
+    words = {key: _grafana_words(text) for key, text in alert_words(alert, links).items()}
+    words["__dashboardUid__"] = alert.board
     rule = (
         alerting.Rule(alert.name)
         .uid(alert.name)

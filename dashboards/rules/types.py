@@ -37,7 +37,9 @@ class Alert:
 
     `means` is its line in the reference. `summary` is one sentence naming what is wrong, `description` what
     that does to the numbers; both may use Prometheus templates. Its runbook is
-    `dashboards/runbooks/<name>.md`; the link is added by code. `labels` are added to those of its series.
+    `dashboards/runbooks/<name>.md`, `board` the uid of the board on which one goes on looking, with `chosen`,
+    labels of its series, as the choices made there; the links are added by code. `labels` are added to
+    those of its series.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Alert:
     means: str
     summary: str
     description: str
+    board: str
+    chosen: tuple[str, ...] = ()
     labels: dict[str, str] = field(default_factory=dict)
 
 

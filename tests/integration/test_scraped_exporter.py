@@ -10,11 +10,14 @@ import httpx
 import pytest
 import yaml
 
+from dashboards.boards import BOARDS
+from dashboards.lint.boards import read_board, without_variables
 from exporters.process import Exporter
 from tests.exporting import await_true
 from tests.prometheus_server import PrometheusServer, wait_until
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Origin
+from tierscope.registry.advice_metrics import GHOST_HIT_RATIO
 from tierscope.registry.metrics import REQUEST_TOKENS
 from tierscope.testbed.config import TestbedConfig
 from tierscope.testbed.testbed import Testbed
@@ -83,3 +86,41 @@ def test_promtool_finds_nothing_to_say_about_the_live_page(exporter, system_bina
     )
 
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+NOT_HERE = {
+    "tierscope-overview": {"L2 evictions by reason", "Lost or unreadable"},
+    "tierscope-tier-l0": set(),
+    "tierscope-tier-l1": {
+        "Age at eviction", "Load and store tasks, p90", "Bytes in and out",
+        "Not stored or not loaded, by reason",
+    },
+    "tierscope-tier-l2": {
+        "Evictions by reason", "Content replaced within", "Age at eviction", "Full in", "Eviction marks",
+        "One read or write, p50 and p99", "Failed requests", "Not stored or not loaded, by reason",
+        "Bytes by kind", "Bytes by model", "Chunks that came and went", "Age of the last scan",
+    },
+    "tierscope-routing": {"Admissions without a first token"},
+}  # fmt: skip
+"""Panels that this deployment has nothing for: no probe in its cache servers, no FUSE client, no scan of a
+pool that evicts nothing; and nothing fails."""
+
+
+@pytest.mark.parametrize("uid", NOT_HERE)
+def test_boards_show_what_a_deployment_tells(testbed, prometheus, uid):
+    """No panel is empty of a figure that the exporter has; what nobody tells has no number, not a 0."""
+    await_true(lambda: testbed.finished, "the testbed's traffic has ended")
+
+    for panel in read_board(BOARDS[uid]()).every_panel:
+        asked = [without_variables(target.expr) for target in panel.targets]
+        if panel.title in NOT_HERE[uid] or not asked:
+            continue
+        wait_until(
+            lambda asked=asked: any(prometheus.query(one) for one in asked),
+            seconds=DATA_SECONDS,
+            what=f"{uid}: {panel.title}",
+        )
+    for panel in read_board(BOARDS["tierscope-capacity"]()).every_panel:
+        for target in panel.targets:
+            if GHOST_HIT_RATIO.name in target.expr:
+                assert prometheus.query(without_variables(target.expr)) == [], panel.title

@@ -30,6 +30,7 @@ class RuleChoices:
     ttft_seconds: float = 2.0
     ttft_share: float = 0.95
     datasource_uid: str = "prometheus"
+    grafana_url: str = ""
 
 
 def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> tuple[Generated, ...]:
@@ -38,22 +39,20 @@ def dashboard_files(folder: str = "", choices: RuleChoices = RuleChoices()) -> t
     from dashboards.kustomization import kustomization
     from dashboards.rules.grafana import grafana_rules
     from dashboards.rules.objective import TtftObjective
-    from dashboards.rules.render import prometheus_rule, rule_file, rule_groups
+    from dashboards.rules.render import Links, prometheus_rule, rule_file, rule_groups
 
     groups = rule_groups(TtftObjective(choices.ttft_seconds, choices.ttft_share))
-    url = choices.runbooks_url
+    links = Links(choices.runbooks_url, choices.grafana_url)
     files = (
         *(Generated(f"{folder}classic/{uid}.json", render) for uid, render in BOARDS.items()),
         *(Generated(f"{folder}v2/{uid}.json", _second_form(render)) for uid, render in BOARDS.items()),
         Generated(f"{folder}kustomization.yaml", lambda: kustomization(BOARDS)),
         Generated(
             f"{folder}tierscope-grafana-rules.yaml",
-            lambda: grafana_rules(groups, runbooks_url=url, datasource_uid=choices.datasource_uid),
+            lambda: grafana_rules(groups, links=links, datasource_uid=choices.datasource_uid),
         ),
-        Generated(
-            f"{folder}tierscope-prometheusrule.yaml", lambda: prometheus_rule(groups, runbooks_url=url)
-        ),
-        Generated(f"{folder}tierscope-rules.yaml", lambda: rule_file(groups, runbooks_url=url)),
+        Generated(f"{folder}tierscope-prometheusrule.yaml", lambda: prometheus_rule(groups, links)),
+        Generated(f"{folder}tierscope-rules.yaml", lambda: rule_file(groups, links)),
     )
     return tuple(sorted(files, key=lambda file: file.path))
 
@@ -77,6 +76,9 @@ def build(
     datasource_uid: Annotated[
         str, typer.Option(help="Uid of the data source that Grafana-managed alerts ask.")
     ] = "prometheus",
+    grafana_url: Annotated[
+        str, typer.Option(help="Address of your Grafana; alerts link to boards there.")
+    ] = "",
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; fail where a file is stale.")
     ] = False,
@@ -90,7 +92,9 @@ def build(
     evaluate the alerts puts tierscope-grafana-rules.yaml into its provisioning/alerting, and lets Prometheus
     record the series all the same.
     """
-    files = dashboard_files(choices=RuleChoices(runbooks_url, ttft_seconds, ttft_share, datasource_uid))
+    files = dashboard_files(
+        choices=RuleChoices(runbooks_url, ttft_seconds, ttft_share, datasource_uid, grafana_url)
+    )
     if check:
         refuse_stale(files, output, fix="run `tierscope dashboards build` with the same options")
         return

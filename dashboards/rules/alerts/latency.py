@@ -85,6 +85,8 @@ TTFT_REGRESSION_FOUND = Alert(
         "tokens, and what was asked for before, took until {{ $labels.since }}. "
         "`tierscope regress` has the rise by its parts, in seconds a request."
     ),
+    board="tierscope-ttft",
+    chosen=("namespace", "endpoint"),
 )
 
 
@@ -123,4 +125,6 @@ def _alert(burn: Burn, objective: TtftObjective) -> Alert:
             "gone in "
             f"{burn.gone_in}."
         ),
+        board="tierscope-ttft",
+        chosen=("namespace", "endpoint"),
     )

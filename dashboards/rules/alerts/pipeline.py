@@ -22,6 +22,7 @@ SOURCE_DOWN = Alert(
         "The exporter {{ $labels.instance }} has not been able to read {{ $labels.source }} for 5 minutes. "
         "What only this source knows is absent from every number; it is not zero."
     ),
+    board="tierscope-pipeline",
 )
 
 
@@ -43,6 +44,7 @@ COMPLETENESS_LOW = Alert(
         "sent, for "
         "10 minutes. Counts made from this stream are too small by about that share, and advice may abstain."
     ),
+    board="tierscope-pipeline",
 )
 
 STORE_FAILING = Alert(
@@ -58,6 +60,7 @@ STORE_FAILING = Alert(
         "hold what is not stored until their feed buffers are full; after that history is lost. Metrics and "
         "boards go on, recommendations and the regression detector do not."
     ),
+    board="tierscope-pipeline",
 )
 
 COLLECTOR_LAGGING = Alert(
@@ -72,6 +75,7 @@ COLLECTOR_LAGGING = Alert(
         "5 minutes. "
         "Recommendations, the regression detector and `tierscope report` see the past as it was then."
     ),
+    board="tierscope-pipeline",
 )
 
 PIPELINE_ALERTS = (SOURCE_DOWN, COMPLETENESS_LOW, STORE_FAILING, COLLECTOR_LAGGING)

@@ -65,6 +65,8 @@ TIER_HITS_LOST = Alert(
         "tokens come "
         "later."
     ),
+    board="tierscope-overview",
+    chosen=("namespace", "endpoint"),
 )
 
 POOL_FULL = Alert(
@@ -79,6 +81,7 @@ POOL_FULL = Alert(
         "computed "
         "again on each replica. What the pool holds already can still be read."
     ),
+    board="tierscope-tier-l2",
 )
 
 
@@ -102,6 +105,7 @@ POOL_FILLING = Alert(
         "of its "
         "size. Curvine does not evict by itself; a full pool keeps nothing new."
     ),
+    board="tierscope-capacity",
 )
 
 
@@ -127,6 +131,7 @@ STORES_REFUSED = Alert(
         "engine "
         "was told that they were kept. They are computed again when they are asked for."
     ),
+    board="tierscope-overview",
 )
 
 
@@ -151,6 +156,7 @@ HOST_CACHE_THRASH = Alert(
         "longer than that before their next turn find nothing in it: L1 costs memory and copies, and hardly "
         "serves."
     ),
+    board="tierscope-tier-l1",
 )
 
 TIER_ALERTS = (TIER_HITS_LOST, POOL_FULL, POOL_FILLING, STORES_REFUSED, HOST_CACHE_THRASH)

@@ -9,7 +9,7 @@ import pytest
 from dashboards.boards import BOARDS
 from dashboards.lint.boards import board_problems, without_variables
 from dashboards.rules.render import recordings
-from tierscope.registry.metrics import LOOKUP_TOKENS
+from tierscope.registry.metrics import COMPLETENESS, LOOKUP_TOKENS
 
 UID = "tierscope-overview"
 
@@ -53,13 +53,19 @@ def expr(text: str, legend: str = "x"):
         (expr(f"sum(rate({LOOKUP_TOKENS.name}[5m]))"), "looks back a fixed"),
         (expr(f"sum({LOOKUP_TOKENS.name})"), "counter read without a rate"),
         (
+            expr(f'sum({LOOKUP_TOKENS.name}{{result="hit"}}) / sum({LOOKUP_TOKENS.name})'),
+            "a figure of its whole lifetime",
+        ),
+        (expr("sum(rate(vllm:gpu_prefix_cache_hit_total[$__rate_interval]))"), "nothing publishes"),
+        (expr(f"sum({COMPLETENESS.name})"), "it adds up ratios"),
+        (
             expr(f"sum by (tier) (rate({LOOKUP_TOKENS.name}[$__rate_interval]))", "{{pod}}"),
             "its legend names pod",
         ),
     ],
 )
 def test_a_planted_fault_is_found(change, words):
-    """Each of these leaves the reader of a board with nothing, or with a wrong number."""
+    """UD-20, UD-21, UD-22: each leaves the reader of a board with nothing, or with a wrong number."""
     assert words in planted(change)
 
 

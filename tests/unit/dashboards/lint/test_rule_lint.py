@@ -37,6 +37,9 @@ def test_every_runbook_belongs_to_an_alert():
         (replace(SOURCE_DOWN, name="source_down"), "not of the form"),
         (replace(SOURCE_DOWN, for_seconds=0), "fires at the first bad sample"),
         (replace(SOURCE_DOWN, expr=f"{SOURCE_UP.name}_x == 0"), "nothing publishes"),
+        (replace(SOURCE_DOWN, expr=f"{SOURCE_UP.name}_total == 0"), "did you mean"),
+        (replace(SOURCE_DOWN, board="tierscope-x"), "the board tierscope-x, which there is not"),
+        (replace(SOURCE_DOWN, chosen=("pod",)), "choose by pod, which its series do not have"),
         (replace(SOURCE_DOWN, summary="{{ $labels.pod }} is down."), "its words name pod"),
         (replace(SOURCE_DOWN, description="It is down"), "not a sentence"),
         (
@@ -49,7 +52,7 @@ def test_every_runbook_belongs_to_an_alert():
     ],
 )
 def test_a_planted_fault_is_found(rule, words):
-    """What promtool lets pass because it does not know our table."""
+    """UD-17: what promtool lets pass because it does not know our table."""
     assert words in planted(rule)
 
 

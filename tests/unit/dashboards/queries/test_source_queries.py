@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dashboards.queries import sources
+from dashboards.queries import sources, tiers
 from tests.promtool_cases import chosen, series
+from tierscope.domain.tiers import Tier
 from tierscope.registry.metrics import COMPLETENESS, SOURCE_MESSAGES, SOURCE_UP
 
 pytestmark = pytest.mark.system
@@ -41,3 +42,12 @@ def test_what_was_lost_is_told_by_source_and_kind(promtool):
         chosen(sources.lost_messages(10)),
         {'{source="feed:a",result="missing"}': 1, '{source="vllm_events:x",result="undecodable"}': 2},
     )
+
+
+def test_a_cache_server_that_refuses_is_down_and_has_no_hits(promtool):
+    """UD-19: not a hit ratio of 0 for L1, which would be believed."""
+    inputs = [series(SOURCE_UP, "0x20", source="lmcache_metrics:node-1", instance="a")]
+
+    promtool.check(inputs, chosen(sources.sources_down()), {'{source="lmcache_metrics:node-1"}': 0})
+    promtool.check(inputs, chosen(tiers.lookup_hit_ratio(Tier.L1)), {})
+    promtool.check(inputs, chosen(tiers.lookups(Tier.L1)), {})

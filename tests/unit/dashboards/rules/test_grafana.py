@@ -44,3 +44,8 @@ def test_the_data_source_may_be_another():
 
     assert "datasourceUid: amp-1" in text
     assert "datasourceUid: prometheus" not in text
+
+
+def test_a_grafana_rule_knows_its_board():
+    """Grafana shows the link by itself."""
+    assert [rule["annotations"]["__dashboardUid__"] for rule in RULES] == [alert.board for alert in alerts()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from dashboards.rules.render import GROUPS, alerts, duration, prometheus_rule, recordings, rule_file
+from dashboards.rules.render import GROUPS, Links, alerts, duration, prometheus_rule, recordings, rule_file
 
 
 def test_every_rule_is_in_the_file_once():
@@ -20,7 +20,7 @@ def test_every_rule_is_in_the_file_once():
 
 def test_the_runbook_link_is_made_from_the_alerts_name():
     """Nobody writes a link, so none is forgotten; where the runbooks lie may be named."""
-    text = rule_file(runbooks_url="https://wiki.example/kv/")
+    text = rule_file(links=Links(runbooks_url="https://wiki.example/kv/"))
     links = [
         rule["annotations"]["runbook_url"]
         for group in yaml.safe_load(text)["groups"]
@@ -43,3 +43,20 @@ def test_the_operators_object_has_the_same_groups():
 def test_durations_are_as_prometheus_writes_them(seconds, text):
     """Minutes where they are whole."""
     assert duration(seconds) == text
+
+
+def test_an_alert_leads_to_its_board_with_what_it_is_about():
+    """The last hours, and the endpoint that its labels name; the address of Grafana may be named."""
+    text = rule_file(links=Links(grafana_url="https://grafana.example/"))
+    found = {
+        rule["alert"]: rule["annotations"]["dashboard_url"]
+        for group in yaml.safe_load(text)["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    }
+
+    for alert in alerts():
+        start = f"https://grafana.example/d/{alert.board}?from=now-6h&to=now"
+        choices = "".join(f"&var-{label}={{{{ $labels.{label} }}}}" for label in alert.chosen)
+        assert found[alert.name] == start + choices
+    assert any(alert.chosen for alert in alerts())

@@ -74,6 +74,17 @@ def test_a_fault_is_found_with_its_cause(change, cause, tier, reason):
     assert found[0].ratio > 1.05
 
 
+def test_one_slow_request_at_night_is_bad_luck_and_six_tenths_more_of_many_is_not():
+    """UD-54: no static threshold, no alarm of a few, none of nothing; what has risen for all is found."""
+    _, of_one, _ = watched(after=1, engine=30.0)
+    _, of_none, _ = watched(after=0)
+    _, of_many, _ = watched(after=600, engine=1.6)
+
+    assert (of_one, of_none) == ([], [])
+    assert len(of_many) == 1
+    assert of_many[0].ratio > 1.2
+
+
 def test_a_pool_that_shrank_is_to_blame_for_its_loads_and_for_what_it_lost():
     """Its size says what times cannot."""
     shrunk = PoolReadings(capacity_before=100.0, capacity_since=50.0, used_since=40.0)
