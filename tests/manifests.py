@@ -12,7 +12,7 @@ import yaml
 
 ROOT = Path(__file__).parent.parent
 CHART = ROOT / "deploy" / "helm" / "tierscope"
-OVERLAYS = {"file-store": None, "hyperpod": "hyperpod.yaml", "plain": "plain.yaml"}
+OVERLAYS = {"file-store": None, "hyperpod": "hyperpod.yaml", "lake": "lake.yaml", "plain": "plain.yaml"}
 """Every overlay, and the values file that says the same."""
 POD_KINDS = ("DaemonSet", "StatefulSet", "Deployment")
 

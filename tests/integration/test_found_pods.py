@@ -37,7 +37,10 @@ def exporter(opened, api, tmp_path):
     pods = PodDiscovery(
         node="node-a", api_url=api.url, service_account_folder=str(tmp_path), find_seconds=0.05
     )
-    settings = ExporterSettings(name="test", pods=pods, poll_seconds=0.05, timeout_seconds=0.3)
+    state = str(tmp_path / "page.json")  # with it, what was recorded long ago is counted, once
+    settings = ExporterSettings(
+        name="test", pods=pods, poll_seconds=0.05, timeout_seconds=0.3, page_state_file=state
+    )
     return opened.enter_context(Exporter(settings))
 
 

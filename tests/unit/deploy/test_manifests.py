@@ -73,7 +73,7 @@ def test_what_kustomize_takes_from_the_chart_is_fresh(tmp_path):
         if not filecmp.cmp(tmp_path / path, ROOT / "deploy/kustomize" / path, shallow=False)
     ]
 
-    assert len(written) == 9
+    assert len(written) == 13
     assert stale == []
 
 
@@ -155,7 +155,8 @@ def test_what_tierscope_writes_is_on_a_volume(overlay):
         if workload["metadata"]["name"] == "tierscope-server":
             found = map(yaml.safe_load, settings_texts(by_helm(overlay)))
             [collector] = [told["collector"] for told in found if "collector" in told]
-            assert any(collector["store_path"].startswith(f"{place}/") for place in writable)
+            local = collector["socket_path" if overlay == "lake" else "store_path"]
+            assert any(local.startswith(f"{place}/") for place in writable)
 
 
 @overlays
@@ -206,6 +207,12 @@ def test_rights_are_lists_and_watches_alone(overlay):
             assert set(rule["verbs"]) <= {"list", "watch"}
             assert "secrets" not in rule["resources"]
             assert "*" not in [*rule["resources"], *rule["apiGroups"]]
+
+
+def test_a_store_file_has_one_server():
+    """Several are refused by name, not left to quarrel about a file."""
+    with pytest.raises(AssertionError, match="a file has one owner"):
+        run(tool("helm"), "template", "tierscope", CHART, "--set", "server.replicas=2")
 
 
 def test_named_namespaces_are_the_only_ones_with_rights():
