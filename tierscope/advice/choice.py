@@ -55,19 +55,26 @@ def choose(joint: Joint, tasks: Mapping[Tier, SizingTask], starts: Sequence[Engi
     """Look at a grid of combinations, then closer around the best one."""
     objective = joint.study.deployment.objective
     now = {tier: task.current_bytes for tier, task in tasks.items()}
-    found = joint.evaluate([AS_IT_IS], {tier: [size] for tier, size in now.items()})
-    found += joint.evaluate(starts, {tier: _grid(task) for tier, task in tasks.items()})
-    best = _best(objective, found)
+    [today] = joint.evaluate([AS_IT_IS], {tier: [size] for tier, size in now.items()})
+    found = [today, *joint.evaluate(starts, {tier: _grid(task) for tier, task in tasks.items()})]
     grid = tuple(found)
+    if not _fits(tasks):
+        found = found[1:]
+    best = _best(objective, found)
     if best is None:
         return Choice(grid, None, min(found, key=_shortfall(objective)))
     for _ in range(ZOOMS):
         near = {tier: _near(best, tier, found, task) for tier, task in tasks.items()}
         found += joint.evaluate([best.start], near)
         best = _best(objective, found) or best
-    best = _with_what_may_stay(joint, objective, best, now)
-    keeps = _serves(objective, found[0]) and not _is_worth_it(objective, found[0], best)
-    return Choice(grid, found[0] if keeps else best, best)
+    best = _with_what_may_stay(joint, objective, best, tasks)
+    keeps = _fits(tasks) and _serves(objective, today) and not _is_worth_it(objective, today, best)
+    return Choice(grid, today if keeps else best, best)
+
+
+def _fits(tasks: Mapping[Tier, SizingTask]) -> bool:
+    """Whether today's sizes are within what is allowed."""
+    return all(task.limit_bytes is None or task.current_bytes <= task.limit_bytes for task in tasks.values())
 
 
 def _serves(objective: Objective, one: Candidate) -> bool:
@@ -116,11 +123,12 @@ def _is_worth_it(objective: Objective, today: Candidate, then: Candidate) -> boo
 
 
 def _with_what_may_stay(
-    joint: Joint, objective: Objective, best: Candidate, now: Mapping[Tier, float]
+    joint: Joint, objective: Objective, best: Candidate, tasks: Mapping[Tier, SizingTask]
 ) -> Candidate:
     """Leave a tier at its size where that does what is asked just as well."""
-    for tier, size in now.items():
-        if best.sizes[tier] == size:
+    for tier, task in tasks.items():
+        size = task.current_bytes
+        if best.sizes[tier] == size or not _fits({tier: task}):
             continue
         grids = {one: [size if one is tier else other] for one, other in best.sizes.items()}
         [kept] = joint.evaluate([best.start], grids)

@@ -292,6 +292,38 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """When a tier will be full if it goes on growing as it did, with the ends of a 95 % interval."""
+
+    tier: Tier
+    holder: str
+    """Name of the pool."""
+    full_at: datetime
+    earliest: datetime
+    latest: datetime
+    growth_bytes_per_hour: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceChoice:
+    """An instance type, and what the endpoint would cost on it at the same TTFT with as many replicas."""
+
+    instance_type: str
+    is_current: bool
+    ttft_target_seconds: float | None
+    """The TTFT compared at: the objective's, or today's; null where neither is known."""
+    meets_target: bool | None
+    """Whether some sizes reach it there; null where that cannot be told."""
+    capacity_bytes: Mapping[Tier, float]
+    """The cheapest sizes that reach it, or the fastest if none do."""
+    ttft_p50_seconds: Estimate | None
+    ttft_p90_seconds: Estimate | None
+    cost_per_hour: Estimate | None
+    missing: tuple[str, ...]
+    """Settings without which it cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
     """Tierscope's advice for one inference endpoint."""
 
@@ -304,6 +336,10 @@ class Recommendation:
     curves: Mapping[Tier, Curve]
     findings: tuple[Finding, ...]
     alternatives: tuple[Alternative, ...]
+    forecasts: tuple[Forecast, ...] = ()
+    """When tiers will be full; one that is not here does not grow, or not so that it can be told."""
+    instances: tuple[InstanceChoice, ...] = ()
+    """Instance types whose figures are configured, and those the endpoint may run on."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """The document as JSON values, ready for a response, a file or the store."""

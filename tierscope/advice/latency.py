@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class TtftModel:
     `requests` (m,) index the window; `queue_seconds` and `noise` (m,) are each request's own queue time
     and its ratio of observed to fitted service time, both kept as they were. `columns` are the origins
     with a fitted cost; `error_ratio` is how far the first half's fit is off on the second half's median.
+    `elsewhere` is what tokens would cost on other hardware, where that is asked about.
     """
 
     requests: Int64Array
@@ -50,6 +52,7 @@ class TtftModel:
     priced: tuple[str, ...]
     merged: bool
     error_ratio: float
+    elsewhere: TtftFit | None = None
 
     def predict(self, now: Split, then: Split, rng: np.random.Generator) -> Prediction:
         """TTFT quantiles if the tiers served `then` instead of `now`, both modelled; (n,) each.
@@ -60,7 +63,7 @@ class TtftModel:
         if unpriced:
             return Prediction(None, None, f"too few requests were served from {unpriced} to price its tokens")
         draws = slice_draws(SLICES, RESAMPLES, rng)
-        before, after = self._seconds(now), self._seconds(then)
+        before, after = self._seconds(now, self.fit), self._seconds(then, self.elsewhere or self.fit)
         p50, p90 = (self._estimate(before, after, draws, q) for q in (0.5, 0.9))
         return Prediction(p50, p90)
 
@@ -84,11 +87,18 @@ class TtftModel:
 
     def scale(self, now: Split, q: float) -> float:
         """What the observed q-quantile is of the modelled one."""
-        return _quantile(self.ttft_seconds, q) / _quantile(self._seconds(now), q)
+        return _quantile(self.ttft_seconds, q) / _quantile(self._seconds(now, self.fit), q)
 
     def modelled(self, then: Split, q: float) -> float | None:
         """The modelled q-quantile without its interval; None where a tier's tokens have no cost."""
-        return None if self._unpriced_share(then) else _quantile(self._seconds(then), q)
+        if self._unpriced_share(then):
+            return None
+        return _quantile(self._seconds(then, self.elsewhere or self.fit), q)
+
+    def at_speeds(self, slower: Sequence[float]) -> TtftModel:
+        """The same requests where a token of each priced origin takes so many times as long."""
+        factors = np.array([1.0, *slower])
+        return replace(self, elsewhere=TtftFit(self.fit.coefficients * factors, self.fit.error_ratio))
 
     def _estimate(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> Estimate:
         whole = np.ones((1, SLICES))
@@ -103,10 +113,10 @@ class TtftModel:
         change: FloatArray = resampled_quantiles(after, draws, q) / resampled_quantiles(before, draws, q)
         return observed * change
 
-    def _seconds(self, split: Split) -> FloatArray:
+    def _seconds(self, split: Split, fit: TtftFit) -> FloatArray:
         tokens = _tokens(split, self.requests, self.merged)
         priced = np.column_stack([tokens[name] for name in self.priced])
-        return self.queue_seconds + self.noise * self.fit.seconds(priced)
+        return self.queue_seconds + self.noise * fit.seconds(priced)
 
     def _unpriced_share(self, split: Split) -> str | None:
         total = max(int(self.prompt.sum()), 1)

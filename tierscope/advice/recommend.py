@@ -17,6 +17,7 @@ from tierscope.advice.document import (
     Current,
     EvidenceSummary,
     Finding,
+    InstanceChoice,
     Missing,
     Quantiles,
     Recommendation,
@@ -26,9 +27,11 @@ from tierscope.advice.document import (
     utc,
 )
 from tierscope.advice.engine import EngineStart
+from tierscope.advice.forecast import forecasts
 from tierscope.advice.front import priced_alternatives
 from tierscope.advice.history import History
 from tierscope.advice.host_cache import staged_tokens
+from tierscope.advice.instances import compared
 from tierscope.advice.latency import ttft_model
 from tierscope.advice.outcome import (
     Outlook,
@@ -61,7 +64,7 @@ from tierscope.advice.thresholds import (
 from tierscope.advice.wiring_findings import hashes_differ, wiring_findings
 from tierscope.analytics.bootstrap import Slices
 from tierscope.analytics.drift import Shift, shift_of
-from tierscope.domain.deployment import Deployment, Objective, ObjectiveKind
+from tierscope.domain.deployment import Deployment, Objective, ObjectiveKind, TtftQuantile
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow
 
@@ -222,7 +225,15 @@ def _advise(base: Recommendation, analysis: Analysis, evidence: Evidence) -> Rec
         },
         findings=_findings(base, analysis, evidence),
         alternatives=() if missing or not trusted else _alternatives(analysis),
+        instances=() if missing or not trusted else tuple(_instances(base, outlook)),
     )
+
+
+def _instances(base: Recommendation, outlook: Outlook) -> Iterable[InstanceChoice]:
+    """Instance types at the TTFT that is asked for, else at today's."""
+    today = base.current.ttft
+    is_p50 = outlook.study.deployment.objective.ttft is TtftQuantile.P50
+    return compared(outlook, today.p50 if is_p50 else today.p90)
 
 
 def _alternatives(analysis: Analysis) -> tuple[Alternative, ...]:
@@ -321,6 +332,7 @@ def _without_model(evidence: Evidence, deployment: Deployment, now_unix_seconds:
             *say.completeness_findings(completeness, evidence.coverage, window, deployment),
         ),
         alternatives=(),
+        forecasts=tuple(forecasts(evidence.samples, deployment.wiring.pool if deployment.wiring else None)),
     )
 
 

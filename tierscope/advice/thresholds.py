@@ -85,6 +85,21 @@ GRID_SIZES = 48
 REFINED_SIZES = 32
 """Sizes between the two neighbours in the grid: the answer is within a fraction of a percent in size."""
 
+MIN_FORECAST_SAMPLES = 40
+"""Two readings a slice: fewer show no growth but their own steps."""
+
+TELLING_FALL = 0.01
+"""A pool whose use falls by a hundredth of its size between two readings makes room."""
+
+MOST_UNSTEADINESS = 2.0
+"""If one half of the readings grew twice as fast as the other, neither tells how it goes on."""
+
+FORECAST_DAY_SECONDS = 0.9 * 24 * 3600.0
+"""Below a day the readings do not show the day's rhythm, so no more is foretold than was seen."""
+
+MOST_FORECAST_SPANS = 10.0
+"""Beyond ten times what was seen, growth is a guess."""
+
 COMBINED_SIZES = 12
 """Sizes of each tier that are combined with those of the others at first."""
 

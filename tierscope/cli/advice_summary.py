@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -11,7 +11,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tierscope.advice.document import Apply, Change, Estimate, Finding, Recommendation, Status
+from tierscope.advice.document import (
+    Apply,
+    Change,
+    Estimate,
+    Finding,
+    InstanceChoice,
+    Recommendation,
+    Status,
+)
 from tierscope.domain.severity import Severity
 from tierscope.domain.units import format_bytes, format_seconds
 
@@ -43,6 +51,7 @@ def _parts(document: Recommendation) -> Iterator[RenderableType]:
         yield from _details(change)
     for finding in document.findings:
         yield _finding(finding)
+    yield from _ahead(document)
     yield Text(_evidence(document), style="dim")
 
 
@@ -94,6 +103,44 @@ def _finding(finding: Finding) -> Text:
         (f"{finding.severity.value}: {finding.title}", f"bold {colour}"),
         f" [{finding.kind.value}]\n  {finding.evidence}\n  fix: {finding.fix}",
     )
+
+
+def _ahead(document: Recommendation) -> Iterator[RenderableType]:
+    """When tiers will be full, the front where there are prices, and instance types side by side."""
+    currency = document.current.currency
+    for one in document.forecasts:
+        full, earliest, latest = (f"{at:%Y-%m-%d %H:%M}" for at in (one.full_at, one.earliest, one.latest))
+        yield Text(
+            f"\n{one.tier.value.upper()} ({one.holder}) is full on {full} UTC ({earliest} to {latest})"
+        )
+    front = [one for one in document.alternatives if one.target is None]
+    if front:
+        table = Table("sizes", "TTFT p50", "TTFT p90", "cost an hour", "", title="What else could be had")
+        for choice in front:
+            sizes = [
+                f"{tier.value.upper()} {format_bytes(held)}" for tier, held in choice.capacity_bytes.items()
+            ]
+            sizes += [f"{name}={value}" for name, value in choice.engine.items()]
+            table.add_row(
+                escape(", ".join(sizes)),
+                _seconds(choice.ttft_p50_seconds),
+                _seconds(choice.ttft_p90_seconds),
+                _cost(choice.cost_per_hour, currency),
+                "knee" if choice.is_knee else "",
+            )
+        yield table
+    if document.instances:
+        yield _instances(document.instances, currency)
+
+
+def _instances(instances: Iterable[InstanceChoice], currency: str | None) -> Table:
+    table = Table("instance type", "TTFT asked for", "reached", "cost an hour", "missing")
+    for one in instances:
+        target = "" if one.ttft_target_seconds is None else format_seconds(one.ttft_target_seconds)
+        reached = {True: "yes", False: "no", None: ""}[one.meets_target]
+        missing = escape(", ".join(one.missing))
+        table.add_row(escape(one.instance_type), target, reached, _cost(one.cost_per_hour, currency), missing)
+    return table
 
 
 def _evidence(document: Recommendation) -> str:

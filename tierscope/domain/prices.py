@@ -22,7 +22,7 @@ class InstanceFigures:
     host_limit_bytes: float | None = None
     """The most that L1 of one replica may have on it."""
     prefill_tokens_per_second: float | None = None
-    """Prompt tokens one replica computes in a second when nothing is cached (`tierscope measure`)."""
+    """Prompt tokens one replica computes in a second when nothing is cached."""
     l1_tokens_per_second: float | None = None
     """Tokens one replica loads from L1 in a second."""
     l2_tokens_per_second: float | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tierscope.advice.afterwards import Followed
 from tierscope.advice.document import Apply, Change, Finding, Recommendation, Status
 from tierscope.domain.severity import Severity
+from tierscope.report.ahead_sections import ahead, cost
 from tierscope.report.markup import Child, Html, el, join, table
 from tierscope.report.material import Material
 from tierscope.report.words import (
@@ -47,7 +48,8 @@ def advice(material: Material) -> Parts:
     if found.status is Status.NO_CHANGE:
         yield el("p", "Nothing is to be changed.")
     for place, change in enumerate(found.changes, start=1):
-        yield el("article", *_change(place, change))
+        yield el("article", *_change(place, change, found.current.currency))
+    yield from ahead(found)
     yield from _became(material)
 
 
@@ -110,11 +112,10 @@ def _rests_on(found: Recommendation) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _change(place: int, change: Change) -> Parts:
+def _change(place: int, change: Change, currency: str | None) -> Parts:
     predicted = change.predicted
     yield el("h3", f"{place}. {what_changes(change)}")
     yield el("p", change.why)
-    cost = predicted.cost_per_hour
     yield table(
         "Expected once it is in force and warm, with 95 % intervals",
         ("what", "expected"),
@@ -125,7 +126,7 @@ def _change(place: int, change: Change) -> Parts:
             ("from L2", estimate_ratio(predicted.hit_ratio.l2)),
             ("median TTFT", estimate_seconds(predicted.ttft_p50_seconds)),
             ("TTFT, 9 of 10 are faster", estimate_seconds(predicted.ttft_p90_seconds)),
-            ("cost per hour", NOT_KNOWN if cost is None else f"{cost.value:.2f}"),
+            ("cost per hour", cost(predicted.cost_per_hour, currency)),
         ),
     )
     yield el("h4", "How to apply it")

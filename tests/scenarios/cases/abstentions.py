@@ -29,6 +29,14 @@ ABSTENTIONS = (
         l1=80,
     ),
     Scenario(
+        "UD-54: a quiet night, in which the few requests were slow",
+        abstains("requests in the window", FindingKind.LOW_TRAFFIC),
+        traffic=cycle(10, seen=20),
+        seen=20,
+        l1=80,
+        seconds=(10.0, 1e-3, 1e-4, 1e-4),
+    ),
+    Scenario(
         "the workload drifts too far",
         abstains("shift of hit ratio", FindingKind.DRIFT),
         traffic=changing(),

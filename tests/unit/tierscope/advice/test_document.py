@@ -51,7 +51,7 @@ def test_a_document_is_plain_json(document):
 
 
 def test_the_document_has_the_agreed_parts_in_their_order(document):
-    """Nine parts, no more; readers find evidence, current state and change where they expect them."""
+    """Eleven parts, no more; readers find evidence, current state and change where they expect them."""
     assert list(document) == [
         "status",
         "generated_at",
@@ -62,6 +62,8 @@ def test_the_document_has_the_agreed_parts_in_their_order(document):
         "curves",
         "findings",
         "alternatives",
+        "forecasts",
+        "instances",
     ]
     for change in document["changes"]:
         assert list(change) == [

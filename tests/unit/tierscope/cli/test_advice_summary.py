@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 from rich.console import Console
 
 from tests import workloads as w
 from tierscope.advice.document import parse_recommendation
 from tierscope.advice.recommend import recommend
 from tierscope.cli.advice_summary import summary
+from tierscope.domain.deployment import Objective
+from tierscope.domain.events import TierSample
+from tierscope.domain.prices import InstanceFigures, Prices
+from tierscope.domain.tiers import Tier
+from tierscope.domain.wiring import Wiring
 
 
 def text_of(evidence, deployment) -> str:
@@ -36,6 +42,33 @@ def test_no_change_is_said_plainly():
 
     assert "ns/chat: no change" in text
     assert "rests on 1,000 requests, 16,000 block accesses" in text
+
+
+def test_prices_bring_a_front_and_instance_types_and_a_pool_its_date():
+    """What else could be had, and what lies ahead."""
+    rng = np.random.default_rng(1)
+    chains = [w.chain_hashes(i, 4 + 4 * (i % 8)) for i in rng.integers(0, 60, 1500)]
+    prices = Prices(pool_gib_per_hour=0.1, instances=(InstanceFigures("ml.example", 4.0),))
+    deployment = w.deployment(
+        80 * w.CHUNK_BYTES,
+        400 * w.CHUNK_BYTES,
+        objective=Objective(prices=prices),
+        wiring=Wiring(instance_types=("ml.example", "ml.other")),
+    )
+    served = w.served(w.window(chains), deployment).window
+    ttft = (0.05 + 1e-3 * served.computed + 1e-4 * served.l1 + 2e-4 * served.l2) * rng.lognormal(
+        0, 0.05, 1500
+    )
+    window = w.window(chains, hits=(served.l0, served.l1, served.l2), ttft_seconds=ttft)
+    samples = [
+        TierSample(Tier.L2, "pool", w.START + 60.0 * i, capacity_bytes=1000.0, used_bytes=400.0 + 8 * i)
+        for i in range(60)
+    ]
+    text = text_of(w.evidence(window, samples=samples), deployment)
+
+    assert "L2 (pool) is full on 2023-11-14 23:" in text
+    assert "What else could be had" in text
+    assert "figures under objective.prices.instances" in text
 
 
 def test_a_document_reads_back_as_it_was_written():

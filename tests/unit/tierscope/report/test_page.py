@@ -12,9 +12,19 @@ from tests.reports import known, unknown
 from tests.unit.tierscope.advice.test_afterwards import SEEN
 from tests.unit.tierscope.report.test_markup import Read
 from tierscope.advice.afterwards import Followed
-from tierscope.advice.document import Finding, FindingKind, Missing, Status, utc
+from tierscope.advice.document import (
+    Alternative,
+    Estimate,
+    Finding,
+    FindingKind,
+    Forecast,
+    InstanceChoice,
+    Missing,
+    Status,
+    utc,
+)
 from tierscope.domain.severity import Severity
-from tierscope.domain.tiers import Origin
+from tierscope.domain.tiers import Origin, Tier
 from tierscope.report import page
 from tierscope.report.page import SECTIONS, render, render_none
 
@@ -251,3 +261,25 @@ def test_a_page_without_a_report_says_why():
     """And is a page all the same."""
     assert "because nothing" in render_none("because nothing").html
     assert "<section" not in render_none("x").html
+
+
+def test_what_lies_ahead_is_said_with_its_interval(material):
+    """When the pool is full, what else could be had, and on what other hardware; currency and knee named."""
+    sure, dear = Estimate(0.2, 0.1, 0.3), Estimate(4.0, 3.5, 4.5)
+    found = replace(
+        material.recommendation,
+        current=replace(material.recommendation.current, currency="EUR"),
+        forecasts=(Forecast(Tier.L2, "pool", utc(86400), utc(43200), utc(129600), sure),),
+        alternatives=(Alternative(None, {Tier.L1: 2.0**30}, {}, sure, sure, sure, dear, is_knee=True),),
+        instances=(
+            InstanceChoice("ml.a", True, 0.5, True, {Tier.L1: 2.0**30}, sure, sure, dear, ()),
+            InstanceChoice("ml.b", False, 0.5, None, {}, None, None, None, ("l0_bytes",)),
+        ),
+    )
+    text = " ".join(Read(render(replace(material, recommendation=found)).html).text.split())
+
+    assert "is full on 1970-01-02 00:00 UTC, between 1970-01-01 12:00 UTC and 1970-01-02 12:00 UTC" in text
+    assert "4.00 EUR (3.50 to 4.50)" in text
+    assert "knee" in text
+    assert "ml.a (now)" in text
+    assert "missing: l0_bytes" in text
