@@ -98,6 +98,11 @@ def where_any(expression: str) -> str:
     return f"({expression} > 0)"
 
 
+def without(whole: str, part: str) -> str:
+    """A whole without a part of the same labels; all of it where there is no such part."""
+    return f"({whole} - ({part} or 0 * {whole}))"
+
+
 def ratio(part: str, whole: str, *, on: str = "") -> str:
     """A part over its whole, absent where the whole is 0; `on` is the matching, where labels differ."""
     return f"{part} / {on + ' ' if on else ''}{where_any(whole)}"

@@ -96,9 +96,12 @@ def token_flow() -> Panel:
 
 
 def served_by_tier() -> Panel:
-    """The contribution of each tier to all prompt tokens."""
+    """The contribution of each tier to what was looked up."""
     question = Question(
-        "Hit ratio by tier", REQUEST_TOKENS, NO_REQUESTS, "Share of all prompt tokens that the tier served."
+        "Hit ratio by tier",
+        REQUEST_TOKENS,
+        NO_REQUESTS,
+        "Share of the prompt tokens looked up that the tier served.",
     )
     return lines(question, [Query(tokens.served_ratio_by_tier(), "{{tier}}")], unit=RATIO, largest=1)
 

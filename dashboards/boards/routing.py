@@ -133,7 +133,9 @@ def _came_back() -> Panel:
 
 
 def _origins() -> Panel:
-    question = Question("Hit ratio by tier", REQUEST_TOKENS, NO_REQUESTS, "Share of all prompt tokens.")
+    question = Question(
+        "Hit ratio by tier", REQUEST_TOKENS, NO_REQUESTS, "Share of the prompt tokens looked up."
+    )
     return lines(question, [Query(tokens.served_ratio_by_tier(), "{{tier}}")], unit=RATIO, largest=1)
 
 

@@ -111,7 +111,7 @@ def _served_now(tier: Tier) -> list[Panel]:
             unit=RATIO,
         ),
         number(
-            Question("Share of all prompt tokens", REQUEST_TOKENS, NO_REQUESTS),
+            Question("Share of the prompt tokens looked up", REQUEST_TOKENS, NO_REQUESTS),
             Query(tokens.served_ratio(tier), "share"),
             unit=RATIO,
         ),

@@ -6,10 +6,10 @@ replicas, and single replicas only at either end.
 
 from __future__ import annotations
 
-from dashboards.promql import CLUSTER, AnyOf, count_rate, rate, ratio, sum_by, sum_rate, where_any
+from dashboards.promql import CLUSTER, AnyOf, count_rate, rate, ratio, sum_by, sum_rate, where_any, without
 from dashboards.rules.recording import NEW_ENGINES, recorded
 from dashboards.variables import ENDPOINT, ENGINE
-from tierscope.registry.block_metrics import REUSE_GAP
+from tierscope.registry.block_metrics import REUSE_GAP, UNASKED_TOKENS
 from tierscope.registry.metrics import REQUEST_TOKENS, REQUESTS, TIME_TO_FIRST_TOKEN
 
 REPLICA = (CLUSTER, "namespace", "endpoint", "replica")
@@ -28,9 +28,10 @@ def computed_tokens() -> str:
 
 
 def cached_ratio() -> str:
-    """Share of the prompt tokens that were not computed, by replica."""
+    """Share of the prompt tokens that were looked up and did not have to be computed, by replica."""
     every = sum_by(rate(REQUEST_TOKENS, ENGINE), *REPLICA)
-    return f"1 - {computed_tokens()} / {where_any(every)}"
+    unasked = sum_by(rate(UNASKED_TOKENS, ENGINE), *REPLICA)
+    return f"1 - {without(computed_tokens(), unasked)} / {where_any(without(every, unasked))}"
 
 
 def mean_ttft() -> str:

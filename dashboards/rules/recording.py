@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dashboards.promql import CLUSTER, NOTHING_CHOSEN, AnyOf, Matcher, gauge, rate, selector, sum_by
+from dashboards.promql import CLUSTER, NOTHING_CHOSEN, AnyOf, Matcher, gauge, rate, selector, sum_by, without
 from dashboards.rules.objective import TtftObjective
 from dashboards.rules.types import Recording, RuleGroup
 from tierscope.domain.tiers import Tier
+from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import CAPACITY_BYTES, REQUEST_TOKENS, TIME_TO_FIRST_TOKEN, USED_BYTES
 from tierscope.registry.types import Metric
 
@@ -77,7 +78,14 @@ TOKEN_RATE_BY_TIER = _token_rate(
 )
 TOKEN_RATE = _token_rate(
     *ENDPOINT,
-    means="Prompt tokens a second of an endpoint's model: what a hit ratio is a ratio of.",
+    means="Prompt tokens a second of an endpoint's model.",
+)
+ASKED_RATE = Recording(
+    _recorded_as(REQUEST_TOKENS, ENDPOINT, f"rate{WINDOW}", "_asked"),
+    without(TOKEN_RATE.expr, sum_by(rate(UNASKED_TOKENS, window=WINDOW), CLUSTER, *ENDPOINT)),
+    ENDPOINT,
+    "Prompt tokens a second that were looked up in a cache (those with prompt logprobs are not): what a hit "
+    "ratio is a ratio of.",
 )
 FIRST_TOKEN_RATE = _ttft_rate(
     "", "Requests a second of an endpoint's model that reached their first token.",
@@ -113,6 +121,7 @@ def recording_group(objective: TtftObjective) -> RuleGroup:
         (
             TOKEN_RATE_BY_TIER,
             TOKEN_RATE,
+            ASKED_RATE,
             FIRST_TOKEN_RATE,
             TTFT_BUCKET_RATE,
             slow_rate(objective),

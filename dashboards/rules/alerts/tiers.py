@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dashboards.promql import CLUSTER, AnyOf, NoneOf, gauge, rate, sum_by, where_any
 from dashboards.rules.recording import (
+    ASKED_RATE,
     ENDPOINT,
     NEW_ENGINES,
     POOL_CAPACITY,
     POOL_USED,
     ROLLOUT_WINDOW,
-    TOKEN_RATE,
     TOKEN_RATE_BY_TIER,
     WINDOW,
     averaged,
@@ -36,9 +36,9 @@ CACHES = AnyOf("l0|l1|l2")
 
 
 def _share(window: str, offset: str = "") -> str:
-    """Share of all prompt tokens that each tier served, over a window."""
+    """Share of the prompt tokens that were looked up that each tier served, over a window."""
     part = averaged(TOKEN_RATE_BY_TIER, window, offset=offset, tier=CACHES)
-    whole = f"({averaged(TOKEN_RATE, window, offset=offset)} > {LEAST_TOKENS_PER_SECOND})"
+    whole = f"({averaged(ASKED_RATE, window, offset=offset)} > {LEAST_TOKENS_PER_SECOND})"
     return f"{part} / ignoring (tier) group_left () {whole}"
 
 

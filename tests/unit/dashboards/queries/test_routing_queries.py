@@ -6,6 +6,7 @@ import pytest
 
 from dashboards.queries import routing
 from tests.promtool_cases import chosen, engine, series, tokens
+from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import REQUESTS, TIME_TO_FIRST_TOKEN
 
 pytestmark = pytest.mark.system
@@ -54,6 +55,8 @@ def test_the_cached_share_of_each_replica_rests_on_its_own_tokens(promtool):
     promtool.check(inputs, chosen(routing.share_of_replicas(0.5, routing.cached_ratio())), {"{}": 0.5})
     promtool.check(inputs, chosen(routing.least(1, routing.cached_ratio())), {C: 0})
     promtool.check(inputs, chosen(routing.most(1, routing.computed_tokens())), {C: 100 / 60})
+    unasked = [*tokens("chat-3", l0=50, computed=250), series(UNASKED_TOKENS, "0+200x20", **engine("chat-3"))]
+    promtool.check(unasked, f"max({chosen(routing.cached_ratio())})", {"{}": 0.5})
 
 
 def test_hits_on_the_node_are_of_all_hits(promtool):

@@ -8,6 +8,7 @@ from dashboards.queries import latency, sources
 from dashboards.queries import tokens as tokens_of
 from tests.promtool_cases import chosen, engine, series, tokens
 from tierscope.domain.tiers import Tier
+from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import ENGINE_TOKENS, SOURCE_MESSAGES, TIME_TO_FIRST_TOKEN
 
 pytestmark = pytest.mark.system
@@ -39,6 +40,28 @@ def test_ratios_are_ratios_of_sums_over_replicas(promtool, expression, expected)
     hits = {tier: growth for tier, growth in SPLIT.items() if tier != "computed"}
 
     inputs = tokens("chat-0", **hits, computed=0) + tokens("chat-1", computed=SPLIT["computed"])
+    promtool.check(inputs, chosen(expression), expected)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (tokens_of.cached_ratio(), {"{}": 0.65}),
+        (tokens_of.tier_hit_ratio(Tier.L0), {"{}": 0.5}),
+        (tokens_of.tier_hit_ratio(Tier.L2), {"{}": 0.125}),
+        (tokens_of.served_ratio(Tier.L1), {"{}": 0.1}),
+        (tokens_of.served_ratio_by_tier(), {'{tier="l0"}': 0.5, '{tier="l1"}': 0.1, '{tier="l2"}': 0.05}),
+        (tokens_of.all_tokens(), {"{}": 70}),
+    ],
+)
+def test_what_is_looked_up_in_no_cache_is_in_no_hit_ratio(promtool, expression, expected):
+    """UD-03: requests with prompt logprobs are computed whole, on one replica alone; the ratios stay."""
+    unasked = 3000
+    computed = SPLIT | {"computed": SPLIT["computed"] + unasked}
+    inputs = [
+        *tokens("chat-0", **computed),
+        series(UNASKED_TOKENS, f"0+{unasked}x20", **engine(replica="chat-0")),
+    ]
     promtool.check(inputs, chosen(expression), expected)
 
 
@@ -93,7 +116,7 @@ def test_the_share_by_endpoint_comes_from_recorded_series(promtool, repository):
     inputs = (
         tokens(l0=60, computed=60)
         + tokens("chat-1", l0=60, computed=20)
-        + tokens("rag-0", "rag", computed=60)
+        + tokens("rag-0", "rag", l0=0, computed=60)
     )
 
     promtool.check(
