@@ -36,6 +36,8 @@ class FirstPiece(NamedTuple):
 
 def first_piece(window: RequestWindow) -> FirstPiece | None:
     """The most common beginning of the window's prompts; None where no prompt is as long as one."""
+    if not window.requests:
+        return None
     blocks, characters = pieces_of(window.block_tokens)
     long_enough = np.flatnonzero(np.diff(window.offsets) >= blocks)
     if not len(long_enough):

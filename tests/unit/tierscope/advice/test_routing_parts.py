@@ -112,6 +112,7 @@ def test_the_first_piece_is_two_blocks_of_sixteen_tokens():
     assert piece.share == 3 / 6
     assert (piece.concentration, piece.busiest) == (2 / 3, "pod-0")
     assert first_piece(w.window([a[:1]])) is None
+    assert first_piece(replace(w.window([]), block_tokens=0)) is None  # as a store without requests says it
 
 
 def test_the_example_endpoint_can_be_compared():
