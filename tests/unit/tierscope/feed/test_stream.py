@@ -209,11 +209,11 @@ def test_a_slow_consumer_loses_nothing_and_holds_little(publisher):
 
     with subscribed(publisher, **options) as subscriber:
         receive_until(subscriber, lambda _: subscriber.counters.replays > 0)
-        for message in numbered(25_000):
+        for message in numbered(8_000):
             publisher.publish(message.payload)
-        items = receive_count(subscriber, 25_000)
+        items = receive_count(subscriber, 8_000)
 
-    assert items == numbered(25_000)
+    assert items == numbered(8_000)
 
 
 def test_a_publisher_restarted_on_the_same_port_begins_a_new_life():
