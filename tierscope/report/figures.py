@@ -183,7 +183,7 @@ def prefixes(found: tuple[SharedPrefix, ...]) -> Figure:
             "cmax": 1,
             "showscale": True,
             "colorbar": {
-                "title": {"text": "computed<br>again"},
+                "title": {"text": "computed again", "side": "right"},
                 "tickformat": ".0%",
                 "thickness": 12,
                 "nticks": 3,

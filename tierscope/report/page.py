@@ -23,8 +23,8 @@ STYLE_OF_MAPS = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 Section = Callable[[Material], Iterator[Child]]
 
 SECTIONS: tuple[tuple[str, str, Section], ...] = (
-    ("advice", "Advice", advice_sections.advice),
     ("findings", "Findings", advice_sections.findings),
+    ("advice", "Advice", advice_sections.advice),
     ("flow", "Which tier served the tokens", figure_sections.flow),
     ("misses", "Why tokens were computed", figure_sections.misses),
     ("curves", "Hit ratio by size", figure_sections.curves),
@@ -80,7 +80,7 @@ def _report(material: Material) -> Html:
     )
     return join(
         (
-            el("a", "Skip to the advice", href="#advice", class_="skip"),
+            el("a", "Skip to the findings", href="#findings", class_="skip"),
             header,
             el("nav", links, aria_label="Sections"),
             el("main", el("div", *whole[:WHAT_TO_DO]), el("div", *whole[WHAT_TO_DO:])),
