@@ -9,16 +9,19 @@ from exporters.engines import Engines
 from exporters.exposition import Exposition, SeriesCache, parse_exposition
 from exporters.fetch import Fetcher
 from exporters.health import Units
-from exporters.oddities import Oddity
+from exporters.oddities import Finding, Oddity
 from exporters.pages import PageReading
 from exporters.vllm.counters import EngineCounters, EngineGrowth
 from exporters.vllm.offloading import OffloadCounters, OffloadReading, read_offloading
 from exporters.vllm.parse import CacheConfig, EnginePage, PromptCounters, parse_engine_page
 from exporters.vllm.readings import EngineKey
+from exporters.vllm.servers import Server, Servers
+from exporters.vllm.suspicion import Suspect
 from tierscope.domain.errors import BadInput, SourceUnreadable
 from tierscope.domain.events import CounterState, EngineTokens, TierActivity, TierSample
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
+from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
 
 
@@ -46,8 +49,7 @@ class EnginePageSource:
     latest: Exposition | None = None
     """The page as last read, for who reads other series of it; None where the last try failed."""
     _cache: SeriesCache = field(default_factory=SeriesCache)
-    _counters: dict[EngineKey, EngineCounters] = field(default_factory=dict)
-    _offloads: dict[EngineKey, OffloadCounters] = field(default_factory=dict)
+    _servers: dict[EngineKey, Servers] = field(default_factory=dict)
     _read_at: float | None = None
 
     @property
@@ -85,14 +87,19 @@ class EnginePageSource:
                 continue
             facts = self.engines.facts(engine)
             facts.model = facts.model or counters.model
-            span = _Span(since, at_unix_seconds, counters.created_unix_seconds)
-            known = self._known(counters, later=later)
+            server, several = self._server(counters, since, later=later)
+            known = server.counters
+            # The store would take another server's counters for a new life, of which all is new.
+            began = None if several or server.is_other else counters.created_unix_seconds
+            span = _Span(since, at_unix_seconds, began)
             growth = known.advance(counters)
+            if several:
+                reading.findings.append(self._several(engine))
             reading.restarted |= growth is not None and growth.restarted
             reading.entries += _entries(engine, counters.model, known, growth, span)
             offload = offloads.get((counters.model, counters.engine_label))
             if offload is not None:
-                copied = self._offload_counters(counters, engine, later=later)
+                copied = self._offload_counters(server, counters, engine, later=later)
                 block_tokens = blocks.get(counters.engine_label)
                 reading.entries += copied.advance(offload, block_tokens, since, at_unix_seconds)
         hosts = {key[1]: offload for key, offload in offloads.items()}
@@ -106,23 +113,23 @@ class EnginePageSource:
         here = min(here, len(self.known))
         return Units(received=here, missing=len(self.known) - here)
 
-    def _known(self, counters: PromptCounters, *, later: bool) -> EngineCounters:
-        """What is known of one engine's counters; `later` when the page was read before without them."""
-        key = counters.model, counters.engine_label
-        known = self._counters.get(key)
-        if known is None:
-            known = self._counters[key] = EngineCounters(from_zero=self._are_new(counters, later=later))
-        return known
+    def _server(self, counters: PromptCounters, since: float, *, later: bool) -> tuple[Server, bool]:
+        """Whose counters these are, and whether several servers tell those of this engine.
+
+        `later` when the page was read before without them.
+        """
+        servers = self._servers.setdefault((counters.model, counters.engine_label), Servers())
+        from_zero = self._are_new(counters, later=later)
+        server = servers.of(counters, from_zero=from_zero, read_before_unix_seconds=since)
+        return server, servers.several
 
     def _offload_counters(
-        self, counters: PromptCounters, engine: EngineId, *, later: bool
+        self, server: Server, counters: PromptCounters, engine: EngineId, *, later: bool
     ) -> OffloadCounters:
-        key = counters.model, counters.engine_label
-        known = self._offloads.get(key)
-        if known is None:
+        if server.offload is None:
             from_zero = self._are_new(counters, later=later)
-            known = self._offloads[key] = OffloadCounters(str(engine), from_zero)
-        return known
+            server.offload = OffloadCounters(str(engine), from_zero)
+        return server.offload
 
     def _are_new(self, counters: PromptCounters, *, later: bool) -> bool:
         """Whether all that an engine's counters say is of our time."""
@@ -184,6 +191,16 @@ class EnginePageSource:
                     duplicate_blocks=None if held is None else held.duplicates,
                     orphan_blocks=None if held is None else held.orphans,
                 )
+
+    def _several(self, engine: EngineId) -> Finding:
+        error = BadInput(
+            f"several servers answer in turn with counters of their own for engine {engine}; each is counted "
+            "from when it was first read, and what grows on one that is not asked again is missing",
+            where=self.url,
+            fix="give each API server or pod a metrics_url of its own, or let the API servers of one engine "
+            "share PROMETHEUS_MULTIPROC_DIR, as --api-server-count does",
+        )
+        return Finding(Suspect.SEVERAL_SERVERS, Severity.WARNING, error)
 
     def _stranger(self, label: str) -> Oddity:
         error = BadInput(

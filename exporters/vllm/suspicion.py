@@ -40,6 +40,8 @@ class Suspect(StrEnum):
     """A request that waits is looked up again and again, and each time counts."""
     HITS_STUCK = "hit_counter_stays_at_zero"
     """L0 hits stay at zero although requests are served as if they hit."""
+    SEVERAL_SERVERS = "several_servers_on_one_page"
+    """Servers with counters of their own answer at one address in turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,11 @@ def test_a_restart_is_told(source):
     """The page's incarnation changes with the engine's."""
     read(source, counters(100))
 
-    assert read(source, counters(10, created=2.0)).restarted
+    restarted = read(source, counters(10, created=1011.0), at=1020.0)
+
+    assert restarted.restarted
+    assert tokens(restarted) == {(0, "m"): 10}
+    assert restarted.findings == []
 
 
 def test_each_rank_gets_its_own_series(engines):
