@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from tierscope.advice.document import Change, ChangeKind, Predicted, Recommendation, utc
+from tierscope.advice.engine_patches import ENGINE_TARGET, engine_arguments
 from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import RequestWindow, TimeSpan
@@ -129,6 +130,9 @@ def _has(deployment: Deployment, change: Change) -> bool:
             return deployment.routing.value == change.to
         case ChangeKind.REPLICAS:
             return deployment.replicas == change.to
+        case ChangeKind.CONFIG if change.target == ENGINE_TARGET:
+            wanted = dict(word.split("=", 1) for word in str(change.to).split())
+            return engine_arguments(deployment, wanted) == change.to
         case _:
             return False
 

@@ -12,6 +12,7 @@ from tierscope.advice.patches import L1_RESTART, RE_RENDER, ROLLOUT
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.wiring import ResourceKind
 
+ENGINE_TARGET = "worker.args"
 ARGS_PATH = "/spec/worker/args"
 RISKS = {
     "--gpu-memory-utilization": (

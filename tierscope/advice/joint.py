@@ -14,7 +14,7 @@ import numpy as np
 
 from tierscope.advice.cost import cost_per_hour, tiers_cost, total_bytes
 from tierscope.advice.engine import EngineStart
-from tierscope.advice.latency import TtftModel
+from tierscope.advice.latency import TtftModel, thinned
 from tierscope.advice.study import Sizes, Study
 from tierscope.domain.split import Split, split_tokens
 from tierscope.domain.tiers import Tier
@@ -107,7 +107,7 @@ def joint_of(study: Study, today: Split, ttft: TtftModel | str, quantile: float)
         own = model.of_own_requests()
         now = Split(*(part[model.requests] for part in today))
         return Joint(study, own, own.scale(now, quantile), model.requests, quantile)
-    rows = _thinned(np.arange(study.history.first_measured, study.window.requests), MOST_ROWS)
+    rows = thinned(np.arange(study.history.first_measured, study.window.requests), MOST_ROWS)
     return Joint(study, None, 1.0, rows, quantile)
 
 
@@ -116,9 +116,3 @@ def size_grid(low: float, high: float, sizes: int, marks: Sequence[float] = ()) 
     steps: FloatArray = np.geomspace(low, max(high, low), sizes)
     inside = [mark for mark in marks if low <= mark <= max(high, low)]
     return sorted({float(size) for size in (*steps, *inside)})
-
-
-def _thinned(rows: Int64Array, most: int) -> Int64Array:
-    if len(rows) <= most:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]

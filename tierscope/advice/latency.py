@@ -71,7 +71,7 @@ class TtftModel:
         """The same model that re-prices at most so many requests, evenly spread."""
         if len(self.requests) <= most:
             return self
-        kept = np.linspace(0, len(self.requests) - 1, most).astype(np.int64)
+        kept = thinned(np.arange(len(self.requests)), most)
         return replace(
             self,
             requests=self.requests[kept],
@@ -133,8 +133,7 @@ def ttft_model(window: RequestWindow, first: int) -> TtftModel | str:
     requests = np.flatnonzero(usable[first:]) + first
     if len(requests) < MIN_TTFT_RECORDS:
         return f"{len(requests)} records have a TTFT and {MIN_TTFT_RECORDS} are needed"
-    if len(requests) > MOST_TTFT_RECORDS:
-        requests = requests[np.linspace(0, len(requests) - 1, MOST_TTFT_RECORDS).astype(np.int64)]
+    requests = thinned(requests, MOST_TTFT_RECORDS)
     merged = bool(window.external[first:].any())
     observed = Split(window.l0, window.l1 + window.external, window.l2, window.computed)
     tokens = _tokens(observed, requests, merged)
@@ -157,6 +156,13 @@ def ttft_model(window: RequestWindow, first: int) -> TtftModel | str:
         merged=merged,
         error_ratio=_holdout_error(design, service),
     )
+
+
+def thinned(rows: Int64Array, most: int) -> Int64Array:
+    """At most so many of some rows (n,), evenly spread."""
+    if len(rows) <= most:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
 
 
 def _tokens(split: Split, requests: Int64Array, merged: bool) -> dict[str, FloatArray]:

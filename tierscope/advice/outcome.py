@@ -19,7 +19,7 @@ from tierscope.advice.document import (
     Predicted,
 )
 from tierscope.advice.engine import EngineStart
-from tierscope.advice.engine_patches import apply_engine, engine_arguments, engine_risks
+from tierscope.advice.engine_patches import ENGINE_TARGET, apply_engine, engine_arguments, engine_risks
 from tierscope.advice.latency import Prediction, TtftModel
 from tierscope.advice.patches import apply_size, revert_if, risks_of
 from tierscope.advice.selfcheck import SelfCheck
@@ -133,7 +133,7 @@ def engine_change(outlook: Outlook, start: EngineStart) -> Change:
     return Change(
         id="config:engine",
         kind=ChangeKind.CONFIG,
-        target="worker.args",
+        target=ENGINE_TARGET,
         from_=engine_arguments(deployment, start.arguments),
         to=" ".join(f"{name}={value}" for name, value in start.arguments.items()),
         unit="arguments",

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.advice.document import Apply, ApplyFormat, Finding, FindingKind
+from tierscope.advice.latency import thinned
 from tierscope.advice.resource import switch_l2_patch
 from tierscope.advice.study import Study
+from tierscope.advice.thresholds import MOST_TTFT_RECORDS
 from tierscope.analytics.ttft_model import ORIGINS, break_even_bytes_per_second, model_ttft
 from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
@@ -32,8 +34,9 @@ def slow_pool(study: Study) -> SlowPool | None:
     queue = np.nan_to_num(window.queue_seconds, nan=0.0)
     usable = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > queue)
     usable[:first] = False
-    tokens = np.column_stack((window.computed, window.l1, window.l2))[usable].astype(np.float64)
-    model = model_ttft(tokens, window.ttft_seconds[usable], queue[usable])
+    rows = thinned(np.flatnonzero(usable), MOST_TTFT_RECORDS)
+    tokens = np.column_stack((window.computed[rows], window.l1[rows], window.l2[rows])).astype(np.float64)
+    model = model_ttft(tokens, window.ttft_seconds[rows], queue[rows])
     computed, l2 = 1 + ORIGINS.index("computed"), 1 + ORIGINS.index("l2")
     if model.problems or model.low[l2] <= model.high[computed]:
         return None

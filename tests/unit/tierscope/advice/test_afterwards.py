@@ -21,6 +21,7 @@ from tierscope.advice.document import (
 from tierscope.advice.recommend import recommend
 from tierscope.domain.deployment import Deployment, DeploymentSince, RoutingPolicy
 from tierscope.domain.units import GIB
+from tierscope.domain.wiring import Wiring
 
 HOUR = 3600.0
 BEFORE = w.deployment(8 * GIB, 100 * GIB)
@@ -112,9 +113,13 @@ def test_advice_to_change_nothing_does_not_hide_what_was_followed():
     [
         (change(ChangeKind.ROUTING, "routing", "session"), {"routing": RoutingPolicy.SESSION}),
         (change(ChangeKind.REPLICAS, "replicas", 3.0), {"replicas": 3}),
+        (
+            change(ChangeKind.CONFIG, "worker.args", "--gpu-memory-utilization=0.9 --kv-cache-dtype=fp8"),
+            {"wiring": Wiring(gpu_memory_ratio=0.9, cache_dtype="fp8")},
+        ),
     ],
 )
-def test_routing_and_replicas_are_followed_too(one, changes):
+def test_routing_replicas_and_arguments_are_followed_too(one, changes):
     """By what the configuration says of them."""
     after = replace(BEFORE, **changes)
 
