@@ -20,7 +20,9 @@ from collectors.feeds import FeedReceiver
 from collectors.keeper import Keeper
 from collectors.misses import MissCounter
 from collectors.regressions import RegressionWatcher
+from collectors.sharing import Mine, SharedFeeds, Sharing, everything
 from collectors.writer import StoreWriter
+from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.domain.settings import CollectorSettings, FeedSource
 from tierscope.feed.stream_subscriber import Context
@@ -48,6 +50,7 @@ class _Worker(Protocol):
 class Collector:
     """Owns a store: writes what exporters publish, serves readers, renews advice, until it is closed.
 
+    Several may own a lake together: each exporter is one's, and goes to another when that one dies.
     A feed goes on after the last batch that is in the store, whoever died in between. `clock` gives
     unix seconds, `monotonic` seconds for intervals. `start` raises `StoreUnusable` for a store that
     cannot be opened or a socket that cannot be made, `BadSettings` for addresses that cannot be used.
@@ -116,6 +119,7 @@ class Collector:
         store = Store.open(settings.store_path, settings.lake, clock=self._clock)
         self._started.callback(store.close)
         self._store = store
+        sharing, mine = self._share(store, complaints)
         self._push_metrics()
         server = StoreServer(store.reader(), self.socket_path, store=store)
         self._started.callback(server.close)
@@ -132,21 +136,54 @@ class Collector:
         context: Context = zmq.Context()
         self._started.callback(context.term)
         receive = partial(self._receiver, store, buffer, complaints, context)
-        receivers = self._receivers(receive)
-        finders = self._finders(receive, complaints)
+        receivers: list[_Worker]
+        if sharing:
+            seconds = settings.lake.lease_seconds
+            receivers = [SharedFeeds(settings.feeds, mine, receive, complaints, lease_seconds=seconds)]
+        else:
+            receivers = [*self._receivers(receive)]
+        receivers += [*self._finders(receive, complaints, mine), *sharing]
+        watchers = () if deployments.watcher is None else (deployments.watcher,)
+        readers = self._readers(store, deployments, complaints, mine)
+        self._started.callback(_end, [*receivers, *watchers, *readers])
+        self._started.callback(buffer.hurry)
+        self._workers = (*receivers, *watchers, writer, *readers)
+        self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
+        self._started.callback(self._metrics.close)
+        for worker in self._workers:
+            worker.start()
+
+    def _share(self, store: Store, complaints: Complaints) -> tuple[list[Sharing], Mine]:
+        """Who shares the work out, and what is this collector's; alone in a file, which is all of it."""
+        seconds = self._settings.lake.lease_seconds
+        leases = store.leases(seconds)
+        if leases is None:
+            return [], everything
+        sharing = Sharing(leases, complaints, lease_seconds=seconds)
+        self._started.callback(sharing.leave)
+        return [sharing], sharing.mine
+
+    def _readers(
+        self, store: Store, deployments: Deployments, complaints: Complaints, mine: Mine
+    ) -> tuple[_Worker, ...]:
+        """Who works on what is stored: advice, causes of misses, regressions, upkeep."""
+        settings = self._settings
+
+        def own() -> list[Deployment]:
+            return [one for one in deployments() if mine(f"{one.namespace}/{one.endpoint}")]
+
         adviser = Adviser(
             store,
             self._recommend,
-            deployments,
+            own,
             complaints,
             advise_seconds=settings.advise_seconds,
             window_seconds=settings.advise_window_seconds,
             clock=self._clock,
         )
-        keeper = Keeper(store, settings, complaints)
         misses = MissCounter(
             store.reader(),
-            deployments,
+            own,
             complaints,
             window_seconds=settings.advise_window_seconds,
             clock=self._clock,
@@ -154,20 +191,13 @@ class Collector:
         )
         regressions = RegressionWatcher(
             store.reader(),
-            deployments,
+            own,
             complaints,
             regress_seconds=settings.regress_seconds,
             history_seconds=settings.regress_history_seconds,
             clock=self._clock,
         )
-        watchers = () if deployments.watcher is None else (deployments.watcher,)
-        self._started.callback(_end, [*receivers, *finders, *watchers, adviser, misses, regressions, keeper])
-        self._started.callback(buffer.hurry)
-        self._workers = (*receivers, *finders, *watchers, writer, adviser, misses, regressions, keeper)
-        self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
-        self._started.callback(self._metrics.close)
-        for worker in self._workers:
-            worker.start()
+        return adviser, misses, regressions, Keeper(store, settings, complaints, mine)
 
     def _push_metrics(self) -> None:
         """Opened early to be closed after every thread, so that the last push has what they did last."""
@@ -196,7 +226,7 @@ class Collector:
         )
 
     def _finders(
-        self, receive: Callable[[FeedSource], FeedReceiver], complaints: Complaints
+        self, receive: Callable[[FeedSource], FeedReceiver], complaints: Complaints, mine: Mine
     ) -> list[FeedFinder]:
         """Who finds exporters in Kubernetes, where the settings say so."""
         kubernetes = self._settings.kubernetes
@@ -207,7 +237,7 @@ class Collector:
 
         api = connect(kubernetes.kubeconfig, kubernetes.context)
         taken = {feed.name for feed in self._settings.feeds}
-        return [FeedFinder(api.list_all, kubernetes.exporters, receive, complaints, taken=taken)]
+        return [FeedFinder(api.list_all, kubernetes.exporters, receive, complaints, taken=taken, mine=mine)]
 
     def _receivers(self, receive: Callable[[FeedSource], FeedReceiver]) -> list[FeedReceiver]:
         receivers: list[FeedReceiver] = []

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from collectors.complaints import Complaints
+from collectors.sharing import Mine, everything
 from collectors.worker import Worker
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.settings import CollectorSettings
@@ -15,13 +16,21 @@ from tierscope.registry.types import Sample
 from tierscope.storage.retention import Keeping
 from tierscope.storage.store import Store
 
+UPKEEP = "upkeep of the lake"
+"""What collectors share out like their feeds."""
+
 log = logging.getLogger(__name__)
 
 
 class Keeper(Worker):
-    """Reduces the store's past every `maintain_seconds`; a store that refuses is tried again then."""
+    """Reduces the store's past every `maintain_seconds`; a store that refuses is tried again then.
 
-    def __init__(self, store: Store, settings: CollectorSettings, complaints: Complaints) -> None:
+    Of several collectors of a lake one does it, and moves what waits in PostgreSQL into files.
+    """
+
+    def __init__(
+        self, store: Store, settings: CollectorSettings, complaints: Complaints, mine: Mine = everything
+    ) -> None:
         super().__init__("store-keeper")
         self._store = store
         self._keeping = Keeping(
@@ -29,6 +38,7 @@ class Keeper(Worker):
             hourly_seconds=settings.keep_hourly_seconds,
             most_bytes=settings.most_store_bytes,
         )
+        self._mine = mine
         self._maintain_seconds = settings.maintain_seconds
         self._keep_snapshots_seconds = settings.lake.keep_snapshots_seconds
         self._complaints = complaints
@@ -51,7 +61,8 @@ class Keeper(Worker):
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._keep()
+            if self._mine(UPKEEP):
+                self._keep()
             self._stopping.wait(self._maintain_seconds)
 
     def _keep(self) -> None:

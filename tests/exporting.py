@@ -18,9 +18,9 @@ from tierscope.registry.types import Metric
 PATIENCE_SECONDS = 120.0
 
 
-def await_true(condition, what):
+def await_true(condition, what, *, patience_seconds=PATIENCE_SECONDS):
     """Return once the condition holds; fail, saying what was waited for, when patience ends."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience_seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.02)

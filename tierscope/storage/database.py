@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ import duckdb
 
 from tierscope.domain.errors import StoreUnusable
 from tierscope.storage.places import Place
+
+log = logging.getLogger(__name__)
 
 _CLOSE_WAIT_SECONDS = 0.05
 _CLOSE_WAITS = 600
@@ -136,8 +139,8 @@ class Database:
 
 
 def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    """End a transaction that failed; what went wrong with it is what the caller is told."""
     try:
         cursor.rollback()
-    except duckdb.Error as error:  # a commit that failed has already ended its transaction
-        if "no transaction is active" not in str(error):
-            raise
+    except duckdb.Error as error:  # its commit failed and ended it, or its connection is lost
+        log.debug("a transaction was over before it was rolled back: %s", error)

@@ -23,6 +23,9 @@ CATALOGUE = "pg"
 """The name under which the lake's PostgreSQL is attached, for what DuckLake has not: locks, and leases."""
 
 _CONNECT_SECONDS = 10
+_QUIET = "SET enable_progress_bar = false"
+"""What waits for PostgreSQL is slow, and DuckDB would draw how it gets on, on the standard output."""
+
 _PASSWORD = re.compile(r"\bpassword\s*=", re.IGNORECASE)
 
 
@@ -55,6 +58,7 @@ class LakePlace:
             config=configured(threads, autoinstall_known_extensions=False, autoload_known_extensions=False),
         )
         try:
+            connection.execute(_QUIET)
             self._attach(connection, read_only=read_only)
         except BaseException:
             connection.close()
@@ -63,7 +67,7 @@ class LakePlace:
 
     def enter(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """See `Place`."""
-        cursor.execute("USE lake")
+        cursor.execute(f"{_QUIET}; USE lake")
 
     def explained(self, error: duckdb.Error) -> StoreUnusable:
         """See `Place`."""

@@ -16,6 +16,12 @@ _COMES_BACK = "a collector goes on by itself once it is back; exporters replay w
 
 _FAILURES = (
     Failure(
+        r"Failed to initialize DuckLake[^$]*already exists",
+        "another collector makes the lake at this moment",
+        "try again; collectors do so by themselves",
+        StoreContended,
+    ),
+    Failure(
         r"[Tt]ransaction conflict|Failed to commit DuckLake transaction.*(conflict|retr|snapshot)"
         r"|could not serialize access|deadlock detected",
         "another collector wrote to the lake at the same time",

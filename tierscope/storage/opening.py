@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,21 +80,25 @@ def prepare(database: Database, at_unix_seconds: float) -> None:
 
 def open_lake(place: LakePlace, clock: Callable[[], float]) -> Database:
     """Open a lake to write it beside others, and make it where it is not there; raises `StoreUnusable`."""
+    for tries_left in range(_MOST_TRIES, -1, -1):
+        try:
+            return _opened_lake(place, clock)
+        except StoreContended:
+            if not tries_left:
+                raise
+            time.sleep(random.uniform(0, 1))  # noqa: S311  whoever waits less is first
+    raise AssertionError("the last try returns or raises")
+
+
+def _opened_lake(place: LakePlace, clock: Callable[[], float]) -> Database:
     database = Database(place)
     try:
-        for tries_left in range(_MOST_TRIES, -1, -1):
-            try:
-                with LakeTurns(database).queued():
-                    _prepare_lake(database, clock())
-            except StoreContended:
-                if not tries_left:
-                    raise
-            else:
-                return database
+        with LakeTurns(database).queued():
+            _prepare_lake(database, clock())
     except BaseException:
         database.close()
         raise
-    raise AssertionError("the last try returns or raises")
+    return database
 
 
 def _prepare_lake(database: Database, at_unix_seconds: float) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -30,6 +31,7 @@ from tierscope.storage.intake import FeedItem, FeedLog, Plan
 from tierscope.storage.lake import LakePlace
 from tierscope.storage.lake_failures import StoreContended
 from tierscope.storage.lake_upkeep import compact, elected
+from tierscope.storage.leases import Leases
 from tierscope.storage.opening import open_lake, open_to_write, place_of, prepare
 from tierscope.storage.places import FilePlace
 from tierscope.storage.recovery import recover
@@ -220,20 +222,27 @@ class Store:
         return deleted
 
     def _reduce(self, hourly: int | None, gone: int | None) -> Counter[str]:
-        def work(turn: Turn) -> tuple[Counter[str], retention.Horizons]:
-            deleted, now = Counter[str](), self._clock()
-            if hourly is not None:
-                deleted += retention.roll_up(turn.cursor, hourly, now)
-            if gone is not None:
-                deleted += retention.delete_sums(turn.cursor, gone, now)
-            turn.idle = not deleted.total()
-            return deleted, retention.horizons(turn.cursor)
-
+        # Of rows that one transaction wrote and deleted, a lake's statistics keep the least and the most:
+        # its MIN would find them. So sums are made in one, and deleted in another.
+        deleted = Counter[str]()
         with self._appending:
-            deleted, self._horizons = self._in_turn(work)
+            for reduce, before_hour in ((retention.roll_up, hourly), (retention.delete_sums, gone)):
+                if before_hour is not None:
+                    rows, self._horizons = self._in_turn(partial(self._reduced, reduce, before_hour))
+                    deleted += rows
         if deleted.total():
             self.checkpoint()
         return deleted
+
+    def _reduced(
+        self,
+        reduce: Callable[[duckdb.DuckDBPyConnection, int, float], Counter[str]],
+        before_hour: int,
+        turn: Turn,
+    ) -> tuple[Counter[str], retention.Horizons]:
+        deleted = reduce(turn.cursor, before_hour, self._clock())
+        turn.idle = not deleted.total()
+        return deleted, retention.horizons(turn.cursor)
 
     def backup(self, target: str) -> int:
         """See `Upkeep`."""
@@ -266,6 +275,10 @@ class Store:
         now_hour = int(self._clock() // 3600)
         oldest = {"raw": raw, "hourly": sums}
         return {stage: now_hour - hour for stage, hour in oldest.items() if hour is not None}
+
+    def leases(self, seconds: float) -> Leases | None:
+        """The lease of this collector beside those of others; None for a file, which has one owner."""
+        return Leases(self._database, seconds) if self._place.shared else None
 
     def reader(self) -> DuckDbReader:
         """A reader of this store, for any thread, while the store is open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,25 @@ def test_maintenance_changes_no_answer(lake, tmp_path):
     reader = DuckDbReader.open(lake.name)  # whoever reads need not know where the data lies
     assert reader.totals("prod", "chat", ALL_TIME) == found[0]
     reader.close()
+
+
+def test_what_a_collector_without_a_lease_was_about_to_commit_is_not_committed(lake, tmp_path):
+    """It is stopped inside a transaction; who takes over waits for nothing, and it goes on when it wakes."""
+    told = Ledger(0).batches(BATCHES)
+    with opened(lake) as taker, opened(lake) as stopped:
+        stopped.leases(0.001).renew()
+        leases = taker.leases(60.0)
+        with pytest.raises(StoreUnusable), stopped._turns.turn() as turn:  # noqa: PT012  it fails at its end
+            turn.cursor.execute("DELETE FROM feed_positions")
+            assert leases.renew() == (leases.member,)
+            taker.append(told[:8])
+
+        with contextlib.suppress(StoreUnusable):  # a connection that it does not know to be lost
+            stopped.append(told[:8])
+        stopped.append(told)
+        found = contents(stopped)
+
+    assert found == orderly(tmp_path, told)
 
 
 def test_where_no_lake_is_a_reader_says_so(lake):

@@ -173,6 +173,7 @@ def test_what_is_told_again_of_a_reduced_hour_does_not_count_twice(store):
     }
 
 
+@pytest.mark.parametrize("places", ["file"], indirect=True)
 def test_a_bound_in_bytes_holds(places):
     """The oldest hours go until what is used fits; the newest are still there in detail."""
     bound = 6 * 1024 * 1024

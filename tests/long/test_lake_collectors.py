@@ -1,0 +1,173 @@
+"""Three collectors share a lake: one is killed, one is stopped and wakes; nothing is lost or stored twice.
+
+python -m pytest -m long tests/long/test_lake_collectors.py -s      # prints how long catching up took
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+
+import pytest
+
+from tests.exporting import await_true
+from tests.lakes import Lake
+from tests.ledgers import START, Ledger
+from tierscope.domain.requests import NO_TOKENS, RequestRecord
+from tierscope.domain.window import TimeSpan
+from tierscope.feed.feed_publisher import FeedPublisher
+from tierscope.storage.duckdb_reader import DuckDbReader
+
+ALL_TIME = TimeSpan(0.0, 1e11)
+EXPORTERS, BATCHES = (8, 80) if os.environ.get("TIERSCOPE_LONG") == "sample" else (24, 240)
+LEASE_SECONDS = 3.0
+PATIENCE_SECONDS = 240.0
+
+COLLECTOR = """
+import json, signal, sys, threading
+from collectors.collector import Collector
+from tierscope.domain.lake_settings import LakeSettings
+from tierscope.domain.settings import CollectorSettings, FeedSource
+
+class Abstention:
+    def to_json(self):
+        return {"status": "insufficient_evidence"}
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+store, lake, socket_path, feeds = json.loads(sys.argv[1])
+collector = Collector(
+    CollectorSettings(
+        store_path=store,
+        lake=LakeSettings(**lake),
+        socket_path=socket_path,
+        feeds=tuple(FeedSource(**feed) for feed in feeds),
+        flush_seconds=0.5,
+        maintain_seconds=5.0,
+        keep_raw_seconds=1e10,  # the ledgers are of long ago
+        keep_hourly_seconds=2e10,
+    ),
+    recommend=lambda *_, **__: Abstention(),
+)
+collector.start()
+print("ready", flush=True)
+stop.wait()
+collector.close()
+"""
+
+
+class Publishing:
+    """Exporters that publish their ledgers batch by batch, round robin."""
+
+    def __init__(self) -> None:
+        self.feeds = [
+            FeedPublisher(f"node-{n}", "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", 1 << 26, lambda: START)
+            for n in range(EXPORTERS)
+        ]
+        self.ledgers = [Ledger(n, exporter=feed.name).batches(BATCHES) for n, feed in enumerate(self.feeds)]
+        self.published = 0
+
+    def publish(self, until: int, *, pause_seconds: float = 0.0) -> None:
+        for number in range(self.published, until):
+            for feed, ledger in zip(self.feeds, self.ledgers, strict=True):
+                feed.publish(ledger[number].entries)
+            self.published = number + 1
+            time.sleep(pause_seconds)
+
+    def close(self) -> None:
+        for feed in self.feeds:
+            feed.close()
+
+
+def start_collector(lake: Lake, feeds, socket_path, repository) -> subprocess.Popen[str]:
+    sources = [{"name": f.name, "endpoint": f.endpoint, "replay_endpoint": f.replay_endpoint} for f in feeds]
+    settings = json.dumps([lake.name, asdict(lake.settings), str(socket_path), sources])
+    return subprocess.Popen(
+        [sys.executable, "-c", COLLECTOR, settings], cwd=repository, stdout=subprocess.PIPE, text=True
+    )
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+@pytest.mark.long
+def test_one_killed_and_one_stopped_collector_lose_nothing_and_store_nothing_twice(
+    postgres, tmp_path, repository, capsys
+):
+    """Who is left takes their exporters; what the stopped one had in hand is there when it wakes."""
+    lake = postgres.lake(tmp_path, lease_seconds=LEASE_SECONDS)
+    exporters = Publishing()
+    with ExitStack() as opened:
+        opened.callback(exporters.close)
+        collectors = []
+        for n in range(3):
+            one = start_collector(lake, exporters.feeds, tmp_path / f"{n}.sock", repository)
+            opened.callback(end, one)
+            collectors.append(one)
+        for one in collectors:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "ready\n"
+        reader = opened.enter_context(closing(DuckDbReader.open(lake.name)))
+
+        def heard() -> int:
+            found = reader.coverage(ALL_TIME)
+            return sum(c.received + c.missing for c in found if c.source.kind == "feed")
+
+        def await_all(what: str) -> float:
+            began = time.monotonic()
+            due = EXPORTERS * exporters.published
+            await_true(lambda: heard() >= due, what, patience_seconds=PATIENCE_SECONDS)
+            return time.monotonic() - began
+
+        exporters.publish(BATCHES // 4)
+        orderly = await_all("three collectors store the first quarter")
+        killed, stopped, _ = collectors
+        publishing = threading.Thread(
+            target=exporters.publish, args=(BATCHES // 2,), kwargs={"pause_seconds": 0.02}
+        )
+        publishing.start()
+        await_true(lambda: exporters.published > BATCHES // 4 + 10, "the second quarter is on its way")
+        killed.kill()
+        stopped.send_signal(signal.SIGSTOP)
+        publishing.join()
+        taken_over = await_all("the third collector has the second quarter of all")
+        exporters.publish(3 * BATCHES // 4)
+        alone = await_all("the third collector has the third quarter of all")
+        stopped.send_signal(signal.SIGCONT)
+        exporters.publish(BATCHES)
+        together = await_all("two collectors have everything")
+        for one in collectors[1:]:
+            one.terminate()
+            assert one.wait(60) == 0
+
+        entries = [entry for ledger in exporters.ledgers for batch in ledger for entry in batch.entries]
+        admissions = [entry for entry in entries if isinstance(entry, RequestRecord)]
+        served = sum((one.tokens for one in admissions if one.counts), NO_TOKENS)
+        feeds = {
+            c.source.owner: (c.received, c.missing)
+            for c in reader.coverage(ALL_TIME)
+            if c.source.kind == "feed"
+        }
+        window = reader.window("prod", "chat", ALL_TIME)
+        with capsys.disabled():
+            print(
+                f"\n{EXPORTERS} exporters, {EXPORTERS * BATCHES:,} batches, {len(admissions):,} admissions, "
+                f"lease {LEASE_SECONDS:g} s: a quarter stored by three in {orderly:.1f} s; caught up "
+                f"{taken_over:.1f} s after the last batch where one was killed and one stopped; "
+                f"a quarter by one in {alone:.1f} s; with the one that woke in {together:.1f} s"
+            )
+        assert feeds == {feed.name: (BATCHES, 0) for feed in exporters.feeds}
+        assert reader.totals("prod", "chat", ALL_TIME) == served
+        assert reader.row_counts()["requests"] == len(admissions)
+        assert window.accesses == sum(len(one.block_hashes) for one in admissions if one.counts)
