@@ -24,7 +24,9 @@ from tests.webhook import Webhook
 from tierscope.cli.processes import Child
 from tierscope.cli.settings_file import write_settings
 from tierscope.domain.settings import CollectorSettings, FeedSource, Settings
+from tierscope.domain.window import TimeSpan
 from tierscope.registry import metrics, regression_metrics
+from tierscope.storage.serving import RemoteReader
 from tierscope.testbed.config import Incident, TestbedConfig
 from tierscope.testbed.testbed import Testbed
 
@@ -97,10 +99,9 @@ class FaultyDeployment:
             store_path=str(self._folder / "store.duckdb"),
             feeds=(feed,),
             deployments=(self.testbed.deployment(),),
+            advise_seconds=3600.0,  # advice is not looked at here
         )
-        with ExitStack() as quick:
-            self._child(quick, "collect", Settings(collector=settings))
-            self._catch_up(exporter.addresses["metrics_url"])
+        self._store_history(settings, exporter.addresses["metrics_url"])
         # A detector reads on from where it stood: one that is to learn from the history starts after it.
         settings = replace(
             settings, regress_history_seconds=HISTORY_SECONDS - WARM_SECONDS, listen_port=_free_port()
@@ -115,20 +116,29 @@ class FaultyDeployment:
         )
         self._watch(opened, exporter.addresses["metrics_url"], collector_url)
 
-    def _catch_up(self, exporter_url: str) -> None:
-        """Until the present is reached and all that was sent by then was counted."""
-        wait_until(
-            lambda: time.time() - self.testbed.now_unix_seconds() < 1.0,
-            seconds=CATCH_UP_SECONDS,
-            what="the present",
-        )
-        sent = self.testbed.sent()
-        wait_until(
-            lambda: Scrape(exporter_url).split(metrics.REQUEST_TOKENS).prompt >= sent.prompt,
-            seconds=CATCH_UP_SECONDS,
-            what="the exporter to have read everything",
-        )
-        time.sleep(2 * CollectorSettings().flush_seconds)
+    def _store_history(self, settings: CollectorSettings, exporter_url: str) -> None:
+        """Until the present is reached and the store has all that was sent by then."""
+        with ExitStack() as quick:
+            collector = self._child(quick, "collect", Settings(collector=settings))
+            wait_until(
+                lambda: time.time() - self.testbed.now_unix_seconds() < 1.0,
+                seconds=CATCH_UP_SECONDS,
+                what="the present",
+            )
+            sent = self.testbed.sent().prompt
+            wait_until(
+                lambda: Scrape(exporter_url).split(metrics.REQUEST_TOKENS).prompt >= sent,
+                seconds=CATCH_UP_SECONDS,
+                what="the exporter to have read everything",
+            )
+            remote = RemoteReader(Path(collector.addresses["socket"]))
+            quick.callback(remote.close)
+            name = settings.deployments[0].namespace, settings.deployments[0].endpoint
+            wait_until(
+                lambda: remote.totals(*name, TimeSpan(0.0, time.time())).prompt >= sent,
+                seconds=CATCH_UP_SECONDS,
+                what="the store to have everything",
+            )
 
     def _watch(self, opened: ExitStack, *pages: str) -> None:
         prometheus, manager = self._binaries

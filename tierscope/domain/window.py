@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from tierscope.domain.deployment import DeploymentSince
+from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import TokenSplit
@@ -83,12 +84,22 @@ class Evidence:
 
 
 def changes_within(known: Sequence[DeploymentSince], span: TimeSpan) -> tuple[float, ...]:
-    """When one of the configurations took another's place in the span, in unix seconds.
+    """When a configuration that serves otherwise took another's place in the span, in unix seconds.
 
-    `known` are those in force in the span, oldest first: the first of them replaces none that is known.
+    `known` are those in force in the span, oldest first: the first of them replaces none that is known. More
+    or fewer replicas are no other configuration, nor are limits, objectives and what is only wired otherwise.
     """
     return tuple(
         one.since_unix_seconds
-        for one in known[1:]
+        for before, one in pairwise(known)
         if span.start_unix_seconds <= one.since_unix_seconds < span.end_unix_seconds
+        and _serving(before.deployment) != _serving(one.deployment)
     )
+
+
+def _serving(deployment: Deployment) -> tuple[object, ...]:
+    sizes = tuple((config.tier, config.capacity_bytes) for config in deployment.tiers)
+    return (
+        deployment.model, deployment.routing, sizes, deployment.tensor_parallel, deployment.l2_workers,
+        deployment.l1_keeps_loads,
+    )  # fmt: skip
