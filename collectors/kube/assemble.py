@@ -163,6 +163,7 @@ def _wiring(of: _Running, memory: NodeMemory) -> Wiring:
         kind=of.kind,
         environment=tuple(variable.name for variable in declared),
         engine_args=spec.worker.args if spec.worker else (),
+        engine_image=engine.image or None,
         resource_parts=tuple(name for name, part in parts.items() if part is not None),
         invocation_path=spec.invocation_endpoint,
         routing_is_switched_on=None if routing is None else routing.enabled,

@@ -26,6 +26,7 @@ class Engine:
     environment: dict[str, str]
     memory_bytes: float | None
     cache: CacheConfig | None
+    image: str = ""
 
     @property
     def uses_node_server(self) -> bool:
@@ -48,6 +49,7 @@ def engine_of(cluster: Cluster, endpoint: Endpoint, pod: PodSpec) -> Engine:
         environment,
         memory_bytes(container.resources) or memory_bytes(declared.resources),
         cache_config(environment, text) if has_cache else None,
+        container.image or declared.image,
     )
 
 

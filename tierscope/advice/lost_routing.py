@@ -16,7 +16,7 @@ from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.severity import Severity
 from tierscope.domain.trace import Int64Array
 from tierscope.sim.paths import block_paths, blocks_a_chunk, chunk_paths
-from tierscope.sim.serving import GATEWAY_INDEX_TOKENS
+from tierscope.sim.serving import DEFAULT_INDEX
 from tierscope.traces.paths import Paths
 
 
@@ -69,7 +69,7 @@ def _believed(
         per_chunk = blocks_a_chunk(fleet.chunk_tokens, fleet.sample.trace.block_tokens)
         return held_blocks(chunks, mine, fleet.sizes.l1_chunks).astype(np.int64) * per_chunk
     is_gateway = fleet.deployment.routing is RoutingPolicy.GATEWAY
-    remembered = GATEWAY_INDEX_TOKENS // fleet.sample.trace.block_tokens if is_gateway else blocks.n_ids
+    remembered = DEFAULT_INDEX.tokens // fleet.sample.trace.block_tokens if is_gateway else blocks.n_ids
     return held_blocks(blocks, mine, max(remembered, 1)).astype(np.int64)
 
 

@@ -33,6 +33,8 @@ QUEUES_UP = 3.0
 """Times the unloaded mean TTFT from which on assumed engines are not up to the recorded load."""
 ENGINE_LIMITS = {"--max-num-batched-tokens": "step_tokens", "--max-num-seqs": "most_running"}
 """Arguments of the engine that the model knows, and what it calls them."""
+LEAST_HELD_SHARE = 0.9
+"""Share of requests that must fit into an engine as it is modelled; else its size is not what it is said."""
 SESSIONS_APART = 10_000_019
 """Added to sessions' numbers for another draw of their places on the hash ring."""
 
@@ -84,6 +86,9 @@ def fleet_of(evidence: Evidence, deployment: Deployment, sample: Sample) -> Rout
         return "how many tokens L0 holds is not known"
     assumed = Calibration(_as_configured(NEAR_A_7B_MODEL, deployment), ASSUMED_OUTPUT_TOKENS, None, 1.0)
     fleet = RoutedFleet(sample, deployment, sizes, chunk, assumed)
+    held = float(np.isfinite(fleet.recorded().ttft_seconds[sample.first_measured :]).mean())
+    if held < LEAST_HELD_SHARE:
+        return f"{1 - held:.0%} of the prompts are longer than what L0 is said to hold"
     fitted = ttft_model(evidence.window, int(sample.requests[sample.first_measured :].min(initial=0)))
     if isinstance(fitted, str):
         if np.isfinite(sample.of(sample.window.ttft_seconds)).any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ TRIED_WEIGHTS = (CHART_WEIGHTS, Weights(1, 1, 4), Weights(3, 3, 1), Weights(1, 1
 """The chart's own; prefix before all; load before prefix; load alone."""
 WEIGHT_NAMES = {"queue": "queue", "kvCache": "kv_cache", "prefix": "prefix"}
 """Scores that are modelled, by their names in the resource."""
+KVAWARE_SINCE, KVAWARE_BEFORE = (0, 19, 1), (0, 11, 1)
+"""vLLM of which `kvaware` works: with operators since 3.1.3, and exactly this one with older ones."""
 SESSIONLESS = 0.5
 """Share of requests without a session from which on `session` is mostly its fallback."""
 
@@ -105,16 +108,38 @@ def _excluded(deployment: Deployment, sample: Sample) -> Iterator[Excluded]:
 
 def kvaware_is_blind(deployment: Deployment) -> str | None:
     """Why a `kvaware` router would find nothing here; None where it would see what L1 holds."""
+    return next(_blindness(deployment), None)
+
+
+def _blindness(deployment: Deployment) -> Iterator[str]:
     wiring = deployment.wiring
     if deployment.tier(Tier.L1) is None or (wiring is not None and wiring.l1_is_on is False):
-        return "it sees nothing but L1, and there is none"
+        yield "it sees nothing but L1, and there is none"
     if wiring is None:
-        return "it reads prompts on the completions path alone, and which path is used is not known"
+        yield "it reads prompts on the completions path alone, and which path is used is not known"
+        return
     if not sees_prompts(wiring):
         path = wiring.invocation_path or "the default path"
-        return f"it reads prompts on the completions path alone, and requests go to {path}"
+        yield f"it reads prompts on the completions path alone, and requests go to {path}"
     if wiring.l1_scope is CacheScope.NODE:
-        return "its controller hears from caches inside engines alone, and here a server of the node is one"
+        yield "its controller hears from caches inside engines alone, and here a server of the node is one"
     if len(wiring.hash_seeds) > 1 or RANDOM_SEED in wiring.hash_seeds:
-        return "the replicas name blocks by different hash seeds, so its look-ups find nothing"
-    return None
+        yield "the replicas name blocks by different hash seeds, so its look-ups find nothing"
+    release = _vllm_release(wiring.engine_image or "")
+    if release is not None and release < KVAWARE_SINCE and release != KVAWARE_BEFORE:
+        told = ".".join(map(str, release))
+        yield f"it needs vLLM 0.19.1 or later (or, with older operators, 0.11.1), and the image has {told}"
+
+
+def _vllm_release(image: str) -> tuple[int, int, int] | None:
+    """The release that an image's tag tells; None where it tells none.
+
+    >>> _vllm_release("registry:5000/vllm/vllm-openai:v0.18.0-cu129")
+    (0, 18, 0)
+    >>> _vllm_release("example/vllm-lmcache:pinned")
+    """
+    found = re.search(r"vllm[^/:]*:v?(\d+)\.(\d+)\.(\d+)", image)
+    if found is None:
+        return None
+    major, minor, patch = map(int, found.groups())
+    return major, minor, patch

@@ -93,6 +93,8 @@ class Wiring:
     """Names of the resource's own variables in its order: a patch names them by position."""
     engine_args: tuple[str, ...] = ()
     """The engine's arguments in the resource."""
+    engine_image: str | None = None
+    """Image of the running engine; its tag may tell the engine's release."""
     resource_parts: tuple[str, ...] = ()
     """Which of `requests` and `limits` the worker's resources have."""
     invocation_path: str | None = None

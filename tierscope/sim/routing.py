@@ -19,10 +19,14 @@ PLACED, KVAWARE, GATEWAY = 0, 1, 2
 
 
 class Router(NamedTuple):
-    """A router while it works; `remembered` is the gateway's own memory, `remembered_blocks` of a prompt."""
+    """A router while it works; `remembered` is the gateway's own memory, `remembered_blocks` of a prompt.
+
+    A `precise` one is told of each block that engines store and evict, and goes by what they hold.
+    """
 
     kind: int
     weights: Weights
+    precise: bool
     remembered: Memory
     remembered_blocks: int
     asked: Asked
@@ -53,9 +57,9 @@ def _picked(world: World, router: Router, request: int) -> int:
         return kvaware.pick(world.shelves, chunks, job.prompt, world.chunk_tokens)
     if router.kind == GATEWAY:
         path = path_of(world.paths, request)[: min(job.named, router.remembered_blocks)]
-        replica = gateway.pick(
-            router.weights, world.engines.waiting, world.memory, router.remembered, path, job.draw
-        )
-        gateway.learn(router.remembered, replica, path)
+        index = world.memory if router.precise else router.remembered
+        replica = gateway.pick(router.weights, world.engines.waiting, world.memory, index, path, job.draw)
+        if not router.precise:
+            gateway.learn(router.remembered, replica, path)
         return replica
     return int(job.placement)

@@ -16,7 +16,7 @@ from tierscope.sim.lmcache import Rules, empty_shelves
 from tierscope.sim.memory import empty_memory
 from tierscope.sim.paths import block_paths, blocks_a_chunk, chunk_paths, with_answers
 from tierscope.sim.routers.arrivals import arrivals_of
-from tierscope.sim.routers.gateway import INDEX_TOKENS, Weights
+from tierscope.sim.routers.gateway import Index, Weights
 from tierscope.sim.routers.least_asked import nothing_asked
 from tierscope.sim.routers.session import owners
 from tierscope.sim.routing import GATEWAY, KVAWARE, PLACED, Router, run
@@ -24,8 +24,7 @@ from tierscope.traces.paths import Paths
 
 CHART_WEIGHTS = Weights()
 NEAR_A_7B_MODEL = StepTimes()
-GATEWAY_INDEX_TOKENS = 31_250 * 64
-"""What the gateway remembers of each replica, by its defaults: 31,250 blocks of 64 tokens."""
+DEFAULT_INDEX = Index()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +43,7 @@ class Fleet:
     chat: bool = False
     """Requests are chats: `kvaware` reads no prompt in them."""
     weights: Weights = CHART_WEIGHTS
+    index: Index = DEFAULT_INDEX
     times: StepTimes = NEAR_A_7B_MODEL
     seed: int = 1
 
@@ -128,16 +128,17 @@ def _jobs(trace: Trace, fleet: Fleet, blocks: Paths, placement: Int32Array | Non
 def _router(trace: Trace, fleet: Fleet, n_ids: int, *, placed: bool) -> Router:
     kinds = {RoutingPolicy.KVAWARE: PLACED if fleet.chat else KVAWARE, RoutingPolicy.GATEWAY: GATEWAY}
     kind = PLACED if placed else kinds.get(fleet.policy, PLACED)
-    is_gateway = kind == GATEWAY
+    remembers = kind == GATEWAY and not fleet.index.precise
     return Router(
         kind=kind,
         weights=fleet.weights,
+        precise=fleet.index.precise,
         remembered=empty_memory(
-            fleet.replicas if is_gateway else 1,
-            n_ids if is_gateway else 0,
-            GATEWAY_INDEX_TOKENS // trace.block_tokens,
+            fleet.replicas if remembers else 1,
+            n_ids if remembers else 0,
+            fleet.index.tokens // trace.block_tokens,
         ),
-        remembered_blocks=INDEX_TOKENS // trace.block_tokens,
+        remembered_blocks=fleet.index.prompt_tokens // trace.block_tokens,
         asked=nothing_asked(fleet.replicas, trace.requests),
     )
 

@@ -20,6 +20,18 @@ INDEX_TOKENS = 131_072
 """What of a prompt is remembered, from its start."""
 
 
+class Index(NamedTuple):
+    """What a gateway goes by: its own memory of so many tokens a replica, or what the engines tell it.
+
+    Of a prompt it looks at the first `prompt_tokens`. The defaults are those of today: 31,250 blocks of 64
+    tokens. Late in 2025 a block was 64 bytes, and a prompt's first 256 were looked at.
+    """
+
+    tokens: int = 31_250 * 64
+    prompt_tokens: int = INDEX_TOKENS
+    precise: bool = False
+
+
 class Weights(NamedTuple):
     """What each score is worth; the defaults of the chart."""
 

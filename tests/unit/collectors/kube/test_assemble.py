@@ -41,6 +41,7 @@ def test_the_rendered_endpoint_is_read_whole(objects):
     )
     assert found.wiring.l2_url == "fs://localhost:0/mnt/curvine/l2cache/"
     assert found.wiring.hash_seeds == ("0",)
+    assert found.wiring.engine_image == "example/vllm-lmcache:pinned"
     assert (found.wiring.chunk_tokens, found.wiring.max_model_len) == (256, 16384)
     assert found.wiring.pool.ttl_action == "none"
 

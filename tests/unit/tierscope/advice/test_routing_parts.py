@@ -15,7 +15,7 @@ from tierscope.advice.monopoly import first_piece
 from tierscope.advice.routing_model import RoutedFleet, fleet_of
 from tierscope.advice.routing_options import Option, kvaware_is_blind, options_of
 from tierscope.advice.routing_sample import sample_of
-from tierscope.advice.routing_study import compare
+from tierscope.advice.routing_study import Comparison, compare
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.wiring import CacheScope
 from tierscope.sim.routers.gateway import Weights
@@ -54,6 +54,10 @@ def test_the_stretch_ends_where_blocks_become_too_many(monkeypatch):
         ({"wiring": wired("/v1/completions", l1_scope=CacheScope.NODE)}, "a server of the node"),
         ({"wiring": wired("/v1/completions", l1_is_on=False)}, "nothing but L1, and there is none"),
         ({"wiring": replace(wired("/v1/completions"), hash_seeds=("0", "random"))}, "different hash seeds"),
+        ({"wiring": wired("/v1/completions", engine_image="vllm/vllm-openai:v0.18.2")}, "image has 0.18.2"),
+        ({"wiring": wired("/v1/completions", engine_image="vllm/vllm-openai:v0.19.1")}, None),
+        ({"wiring": wired("/v1/completions", engine_image="aws/vllm:0.11.1-gpu-py312")}, None),
+        ({"wiring": wired("/v1/completions", engine_image="mine/engine:pinned")}, None),
         ({"wiring": wired("/v1/completions")}, None),
     ],
 )
@@ -94,13 +98,25 @@ def test_the_engine_takes_at_once_what_its_arguments_say():
     assert fleet.calibration.times[-2:] == (8192, 16)
 
 
-def test_the_size_of_l0_must_be_known():
-    """An engine that holds nobody knows how much cannot be served again."""
-    window = w.window(w.cycle(5, 60), replicas=2)
+def test_a_comparison_begins_warm():
+    """UD-50: five documents in turn miss at first only, and that is before what counts."""
+    window = w.window(w.cycle(5, 60), replicas=1)
+    of = w.deployment(CHUNK, l0_bytes=256 * w.BLOCK_TOKENS * w.BYTES_PER_TOKEN, replicas=1)
+    compared = compare(w.served(window, of), of, now_unix_seconds=0)
 
-    assert compare(
-        w.evidence(window), w.deployment(CHUNK, l0_bytes=None, replicas=2), now_unix_seconds=0
-    ) == ("how many tokens L0 holds is not known")
+    assert isinstance(compared, Comparison)
+    assert compared.today.hit_ratio.l0.value == 256 / 257
+    assert compared.today.ttft_ratio.value == 1.0
+
+
+def test_the_size_of_l0_must_be_known():
+    """An engine that holds nobody knows how much, or less than a prompt, cannot be served again."""
+    recorded = w.evidence(w.window(w.cycle(5, 60), replicas=2))
+    unknown = w.deployment(CHUNK, l0_bytes=None, replicas=2)
+    too_small = w.deployment(CHUNK, l0_bytes=w.BLOCK_TOKENS * w.BYTES_PER_TOKEN, replicas=2)
+
+    assert compare(recorded, unknown, now_unix_seconds=0) == "how many tokens L0 holds is not known"
+    assert "longer than what L0 is said to hold" in compare(recorded, too_small, now_unix_seconds=0)
 
 
 def test_the_first_piece_is_two_blocks_of_sixteen_tokens():

@@ -13,6 +13,7 @@ from tierscope.sim.fleet import TierSizes, as_lmcache, workload_of
 from tierscope.sim.jobs import StepTimes
 from tierscope.sim.knee import knee_speed, requests_per_second
 from tierscope.sim.paths import block_paths
+from tierscope.sim.routers.gateway import Index, Weights
 from tierscope.sim.serving import Fleet, faster, serve
 from tierscope.traces.open import read_trace
 
@@ -178,6 +179,25 @@ def test_every_router_serves_everything_the_same_way_twice(fixtures, policy):
     assert set(one.replica.tolist()) <= {0, 1, 2}
     assert np.all(one.ttft_seconds > 0)
     assert np.array_equal(one.ttft_seconds, two.ttft_seconds)
+
+
+def test_a_precise_gateway_knows_of_evictions():
+    """Two prompts, first sent to one replica with room for one: only who is told sends one elsewhere."""
+    a, b = list(range(10)), list(range(10, 20))
+    fleet = Fleet(
+        replicas=2,
+        sizes=TierSizes(l0_blocks=11, l1_chunks=0, l2_chunks=0),
+        policy=RoutingPolicy.GATEWAY,
+        weights=Weights(0, 0, 1),
+        seed=3,
+    )
+    trace = trace_of([a, b] + 20 * [a, b], output=1)
+    remembering = serve(trace, fleet)
+    told = serve(trace, replace(fleet, index=Index(precise=True)))
+    assert remembering.replica[0] == remembering.replica[1] == told.replica[1]
+
+    assert remembering.split.l0.sum() == 0
+    assert told.split.l0.sum() == 39 * 10 * BLOCK
 
 
 def test_kvaware_reads_no_chats(fixtures):
