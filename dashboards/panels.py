@@ -86,6 +86,8 @@ class Query:
 
     expr: str
     legend: str
+    traces: bool = False
+    """Whether traces of single observations are shown too: only raw buckets have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,8 @@ def _ask(panel: Panel, question: Question, queries: Sequence[Query], unit: str, 
         panel.links([_link(question.leads_to)])
     for ref_id, query in zip("ABCDEFGH", queries, strict=False):
         target = Dataquery().expr(query.expr).legend_format(query.legend).ref_id(ref_id)
+        if query.traces:
+            target.exemplar(True)
         if isinstance(panel, table.Panel):
             target.format(PromQueryFormat.TABLE)
         target = target.instant() if now else target.range()

@@ -26,7 +26,7 @@ from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, RequestStatus, TokenSplit
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.registry import block_metrics, metrics
-from tierscope.registry.types import Metric, Sample
+from tierscope.registry.types import Exemplar, Metric, Sample
 from tierscope.telemetry.histogram import HistogramAccumulator
 
 EngineLabels = tuple[str, str, str, str, str]
@@ -134,7 +134,8 @@ class Totals:
         if record.counts:
             self._record_tokens[labels] = self._record_tokens.get(labels, NO_TOKENS) + record.tokens
             if record.ttft_seconds is not None:
-                self._ttft.observe((*labels, served_from(record.tokens)), record.ttft_seconds)
+                ttft = record.ttft_seconds
+                self._ttft.observe((*labels, served_from(record.tokens)), ttft, exemplar=_seen(record, ttft))
             if not record.asks_cache:
                 self._unasked[labels] += record.tokens.prompt
             for reuse in self._uses.take(record):
@@ -188,3 +189,10 @@ def _token_samples(metric: Metric, totals: dict[EngineLabels, TokenSplit]) -> It
     for labels, tokens in totals.items():
         for origin in Origin:
             yield Sample(metric, (*labels, origin), tokens.of(origin))
+
+
+def _seen(record: RequestRecord, seconds: float) -> Exemplar | None:
+    """An observation with the trace that shows it; None where the caller has none or does not keep it."""
+    if record.trace is None or not record.trace.sampled:
+        return None
+    return Exemplar(record.trace.trace_id, seconds, record.arrived_unix_seconds + seconds)

@@ -6,6 +6,7 @@ label set, gauges are still. `vllm_hook` of one replica cannot be read.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import product
 
@@ -25,9 +26,10 @@ from tierscope.registry.metrics import (
     RESIDENT_BLOCKS,
     SOURCE_MESSAGES,
     SOURCE_UP,
+    TIME_TO_FIRST_TOKEN,
     USED_BYTES,
 )
-from tierscope.registry.types import HistogramValue, Kind, Metric, Sample
+from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
 
 ENGINES = {
     ("ns", "chat", "m/8b", "chat-0", "0"),
@@ -48,6 +50,7 @@ SOURCES = (
     "curvine_master:pool",
     "pool_mount:pool",
 )
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 DOWN = "vllm_hook:ns/chat/chat-1/0"
 
 LABEL_VALUES: dict[str, tuple[str, ...]] = {
@@ -133,7 +136,10 @@ def _value(metric: Metric, labels: tuple[str, ...], elapsed_seconds: float) -> f
     if metric.kind is Kind.HISTOGRAM:
         counts = [0] * (len(metric.buckets) + 1)
         counts[3] = 5 + int(elapsed_seconds * 10)
-        return HistogramValue(tuple(counts), counts[3] * metric.buckets[3])
+        seen = [None] * len(counts)
+        if metric is TIME_TO_FIRST_TOKEN:
+            seen[3] = Exemplar(TRACE, metric.buckets[3], time.time())
+        return HistogramValue(tuple(counts), counts[3] * metric.buckets[3], tuple(seen))
     if metric is SOURCE_UP:
         return float(labels != (DOWN,))
     return GAUGES.get(metric, 1.0)

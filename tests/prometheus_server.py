@@ -52,6 +52,14 @@ class PrometheusServer:
         assert answer["status"] == "success", f"{answer.get('error')}: {expression}"
         return answer["data"]["result"]
 
+    def query_over(self, expression: str, *, seconds: float, steps: int) -> list[dict[str, Any]]:
+        """Series of a range query over the time up to now, as a panel asks it."""
+        now = time.time()
+        asked = {"query": expression, "start": now - seconds, "end": now, "step": seconds / steps}
+        answer = self._client.get("/api/v1/query_range", params=asked, timeout=120).json()
+        assert answer["status"] == "success", f"{answer.get('error')}: {expression}"
+        return answer["data"]["result"]
+
     def get(self, path: str) -> Any:
         """The data of another page of its API, such as `rules` or `targets`."""
         return self._client.get(f"/api/v1/{path}").raise_for_status().json()["data"]
@@ -76,6 +84,7 @@ class PrometheusServer:
                     binary,
                     "--config.file=prometheus.yml",
                     "--storage.tsdb.path=data",
+                    "--enable-feature=exemplar-storage",
                     f"--web.listen-address=127.0.0.1:{port}",
                 ],
                 cwd=self._folder,

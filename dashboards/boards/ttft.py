@@ -29,6 +29,8 @@ from tierscope.registry.regression_metrics import (
     TTFT_RISE,
 )
 
+TRACED = 0.99
+"""The one query of a panel that asks for traces too: each would ask for the same ones."""
 ENDPOINT = "{{namespace}}/{{endpoint}} {{model}}"
 NO_DETECTOR = "No collector is scraped, or its detector still learns what is usual"
 NO_REGRESSION = "No regression goes on, or no collector is scraped: see Detector"
@@ -153,8 +155,18 @@ def _loads(tier: Tier) -> Panel:
 
 
 def _chosen() -> list[Panel]:
-    question = Question("TTFT of the replicas chosen", TIME_TO_FIRST_TOKEN, NO_REQUESTS)
-    return [lines(question, _quantiles(latency.ttft_of_replicas), unit=SECONDS)]
+    question = Question(
+        "TTFT of the replicas chosen",
+        TIME_TO_FIRST_TOKEN,
+        NO_REQUESTS,
+        "Dots are requests with a trace of their own: click one to see its tokens by tier. They need "
+        "exemplars in Prometheus, and in Grafana's data source the place where traces are.",
+    )
+    shares = [
+        Query(latency.ttft_of_replicas(share), f"p{share * 100:.0f}", traces=share == TRACED)
+        for share in (0.5, 0.9, TRACED)
+    ]
+    return [lines(question, shares, unit=SECONDS)]
 
 
 def _quantiles(expression: Callable[[float], str]) -> list[Query]:

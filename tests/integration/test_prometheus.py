@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from dashboards.lint.boards import read_board, without_variables
 from dashboards.rules.alerts.pipeline import SOURCE_DOWN
 from dashboards.rules.render import alerts, recordings
 from tests.engine_pages import ODD_ENDINGS, EnginePages
-from tests.populated_page import DOWN, populated_samples
+from tests.populated_page import DOWN, TRACE, populated_samples
 from tests.prometheus_server import PrometheusServer, wait_until
 from tests.vllm_pages import RELEASES
 from tierscope.registry.engine_metrics import VLLM_PREFIX
@@ -141,6 +142,25 @@ def test_the_engines_board_has_data_of_every_release(prometheus, name):
         wait_until(lambda asked=ours: prometheus.query(asked), seconds=DATA_SECONDS, what=expr)
     for expr in set(asked) - set(due):
         assert prometheus.query(without_variables(expr.replace("$instance", name))) == [], expr
+
+
+def test_a_panel_that_shows_traces_finds_one(prometheus):
+    """UD-56: from the TTFT of a replica to the trace of one of its requests, by the trace's id."""
+    panels = [
+        panel
+        for one in json.loads(BOARDS["tierscope-ttft"]())["panels"]
+        for panel in (one, *one.get("panels", []))
+    ]
+    asked = [target for panel in panels for target in panel.get("targets", []) if target.get("exemplar")]
+    assert len(asked) == 1
+
+    def found():
+        now = time.time()
+        query = {"query": without_variables(asked[0]["expr"]), "start": now - 300, "end": now}
+        return prometheus.get(f"query_exemplars?{urlencode(query)}")
+
+    traces = wait_until(found, seconds=DATA_SECONDS, what="an exemplar")
+    assert {one["labels"]["trace_id"] for series in traces for one in series["exemplars"]} == {TRACE}
 
 
 @pytest.mark.parametrize("rule", recordings(), ids=lambda rule: rule.record)

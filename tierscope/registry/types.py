@@ -44,11 +44,24 @@ class MetricGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Exemplar:
+    """One observation that a trace shows: the trace's id (32 hex digits), what was observed, and when."""
+
+    trace_id: str
+    value: float
+    at_unix_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class HistogramValue:
-    """A histogram at one moment: count per bucket (not cumulative, the last one is +Inf) and the sum."""
+    """A histogram at one moment: count per bucket (not cumulative, the last one is +Inf) and the sum.
+
+    `exemplars` are the latest of each bucket, None where it has none; empty where no bucket has one.
+    """
 
     counts: tuple[int, ...]
     sum: float
+    exemplars: tuple[Exemplar | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from itertools import accumulate
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Exemplar as PageExemplar
 
 from tierscope.registry.metrics import METRICS
 from tierscope.registry.types import HistogramValue, Kind, Metric, Sample
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 Labels = tuple[str, ...]
 Value = float | HistogramValue
+Bucket = tuple[str, float] | tuple[str, float, PageExemplar]
 
 
 class DropReason(StrEnum):
@@ -85,8 +87,18 @@ def _histogram_family(metric: Metric, values: Mapping[Labels, Value]) -> Histogr
     edges = [*(repr(float(edge)) for edge in metric.buckets), "+Inf"]
     for labels, value in values.items():
         assert isinstance(value, HistogramValue)
-        built.add_metric(labels, list(zip(edges, accumulate(value.counts), strict=True)), value.sum)
+        built.add_metric(labels, list(_buckets(edges, value)), value.sum)
     return built
+
+
+def _buckets(edges: Sequence[str], value: HistogramValue) -> Iterator[Bucket]:
+    """Edge, cumulative count and exemplar of each bucket; pages in the older format leave exemplars out."""
+    exemplars = value.exemplars or (None,) * len(edges)
+    for edge, count, one in zip(edges, accumulate(value.counts), exemplars, strict=True):
+        if one is None:
+            yield edge, count
+        else:
+            yield edge, count, PageExemplar({"trace_id": one.trace_id}, one.value, one.at_unix_seconds)
 
 
 def _fault(sample: Sample, rows: Mapping[str, Metric]) -> DropReason | None:
@@ -119,5 +131,6 @@ def _is_sound(metric: Metric, value: Value) -> bool:
         return False
     if isinstance(value, HistogramValue):
         whole = len(value.counts) == len(metric.buckets) + 1
+        whole = whole and len(value.exemplars) in {0, len(value.counts)}
         return whole and min(value.counts) >= 0 and math.isfinite(value.sum)
     return math.isfinite(value) and (value >= 0 or metric.kind is Kind.GAUGE)

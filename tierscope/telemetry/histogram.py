@@ -6,14 +6,15 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from tierscope.registry.types import HistogramValue, Kind, Metric, Sample
+from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
 
 
 class _Series:
-    __slots__ = ("counts", "sum")
+    __slots__ = ("counts", "exemplars", "sum")
 
     def __init__(self, buckets: int) -> None:
         self.counts = [0] * buckets
+        self.exemplars: dict[int, Exemplar] = {}
         self.sum = 0.0
 
 
@@ -26,9 +27,12 @@ class HistogramAccumulator:
         self.metric = metric
         self._series: dict[tuple[str, ...], _Series] = {}
 
-    def observe(self, labels: tuple[str, ...], value: float, count: int = 1) -> None:
+    def observe(
+        self, labels: tuple[str, ...], value: float, count: int = 1, exemplar: Exemplar | None = None
+    ) -> None:
         """Count a value so many times, in the metric's unit; an edge belongs to the bucket it closes.
 
+        Its exemplar takes the place of the bucket's last one.
         Raises ValueError for a value that is not finite or for labels the metric does not have.
         """
         if not math.isfinite(value):
@@ -38,10 +42,15 @@ class HistogramAccumulator:
             if len(labels) != len(self.metric.labels):
                 raise ValueError(f"{self.metric.name} wants the labels {self.metric.labels}, not {labels}")
             series = self._series[labels] = _Series(len(self.metric.buckets) + 1)
-        series.counts[bisect_left(self.metric.buckets, value)] += count
+        bucket = bisect_left(self.metric.buckets, value)
+        series.counts[bucket] += count
         series.sum += value * count
+        if exemplar is not None:
+            series.exemplars[bucket] = exemplar
 
     def samples(self) -> Iterator[Sample]:
         """Yield the present state, one sample for each set of label values."""
         for labels, series in self._series.items():
-            yield Sample(self.metric, labels, HistogramValue(tuple(series.counts), series.sum))
+            counts, latest = tuple(series.counts), series.exemplars
+            exemplars = tuple(latest.get(bucket) for bucket in range(len(counts))) if latest else ()
+            yield Sample(self.metric, labels, HistogramValue(counts, series.sum, exemplars))

@@ -21,7 +21,7 @@ from tierscope.domain.events import (
 )
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.pool import PoolTraffic, Viewpoint
-from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit
+from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit, TraceContext
 from tierscope.domain.tiers import Tier
 from tierscope.registry import block_metrics, labels, metrics, pool_metrics
 
@@ -295,3 +295,16 @@ def test_a_scrape_is_the_sum_of_the_batches_it_names(feed):
 
     for batches, l0 in seen:
         assert l0 == sum(entry.tokens.l0 for batch in feed.batches[:batches] for entry in batch)
+
+
+@pytest.mark.parametrize(("sampled", "kept"), [(True, ["ab" * 16]), (False, []), (None, [])])
+def test_a_request_with_a_trace_is_an_exemplar_of_its_ttft(ledger, sampled, kept):
+    """UD-56: only where someone keeps the trace; an exemplar that leads nowhere is none."""
+    trace = None if sampled is None else TraceContext("ab" * 16, "cd" * 8, sampled=sampled)
+    ledger.post(SOURCE, [record(TokenSplit(10, computed=10), ttft_seconds=0.5, trace=trace)])
+
+    (sample,) = [one for one in ledger.samples() if one.metric is metrics.TIME_TO_FIRST_TOKEN]
+    found = [one for one in sample.value.exemplars if one is not None]
+
+    assert [one.trace_id for one in found] == kept
+    assert all((one.value, one.at_unix_seconds) == (0.5, 1.5) for one in found)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierscope.registry.metrics import LOAD_SECONDS, STORE_BYTES
+from tierscope.registry.types import Exemplar
 from tierscope.telemetry.histogram import HistogramAccumulator
 
 ENGINE = ("shop", "chat", "m", "pod-0", "0")
@@ -80,3 +81,19 @@ def test_only_a_histogram_metric_accumulates():
     """Counters and gauges have no buckets."""
     with pytest.raises(ValueError, match="is a gauge"):
         HistogramAccumulator(STORE_BYTES)
+
+
+def test_a_bucket_keeps_its_latest_exemplar():
+    """Others have none; a histogram without any says so in one word."""
+    told = HistogramAccumulator(LOAD_SECONDS)
+    labels = ("ns", "chat", "m", "chat-0", "0", "l1")
+    told.observe(labels, 0.0004)
+    (sample,) = told.samples()
+    assert sample.value.exemplars == ()
+
+    for number, seconds in enumerate((0.0007, 0.0008)):
+        told.observe(labels, seconds, exemplar=Exemplar(str(number) * 32, seconds, 1.7e9 + number))
+
+    (sample,) = told.samples()
+    assert sample.value.counts[:3] == (1, 2, 0)
+    assert sample.value.exemplars[:3] == (None, Exemplar("1" * 32, 0.0008, 1.7e9 + 1), None)
