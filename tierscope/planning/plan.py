@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 from tierscope.domain.errors import BadInput
 from tierscope.planning.coefficients import Coefficients
 
-BUSIEST = 0.5
-"""Most of its core that a collector may use: after a minute away it then needs a minute to catch up."""
+BUSIEST = 0.8
+"""Most of its core that a collector may use: after a minute away it then needs four to catch up."""
+
+SELDOM = 0.05
+"""How seldom a collector may be given more exporters than planned, by the chance of hashing."""
 
 DAY_SECONDS = 86_400
 
@@ -112,7 +116,9 @@ def plan(workload: Workload, coefficients: Coefficients | None = None) -> Plan:
         f"their exporter would need {exporter_cores:.1f} cores and has one: give an exporter fewer engines",
     )
     collectors = next(
-        n for n in range(1, workload.nodes + 1) if needed * busiest_share(workload.nodes, n) <= BUSIEST
+        n
+        for n in range(math.ceil(needed / BUSIEST) or 1, sys.maxsize)
+        if needed * busiest_share(workload.nodes, n) <= BUSIEST
     )
     return Plan(
         workload,
@@ -125,8 +131,26 @@ def plan(workload: Workload, coefficients: Coefficients | None = None) -> Plan:
 
 
 def busiest_share(exporters: int, collectors: int) -> float:
-    """The share of all exporters that the collector with the most of them has: they are dealt out evenly."""
-    return math.ceil(exporters / collectors) / exporters
+    """The share of all exporters that the collector with the most of them has, in nineteen of twenty cases.
+
+    Each exporter falls on one of them by its hash, so a collector has a binomial number: the smallest k with
+    collectors x P(Binomial(exporters, 1 / collectors) > k) <= 0.05, by the union over collectors.
+    """
+    if collectors == 1:
+        return 1.0
+    beyond = 1.0
+    for k in range(exporters):
+        log_chance = (
+            math.lgamma(exporters + 1)
+            - math.lgamma(k + 1)
+            - math.lgamma(exporters - k + 1)
+            + (exporters - k) * math.log1p(-1 / collectors)
+            - k * math.log(collectors)
+        )
+        beyond -= math.exp(log_chance)
+        if collectors * beyond <= SELDOM:
+            return max(k, 1) / exporters
+    return 1.0
 
 
 def _refuse_unless(good: bool, name: str, value: float, fix: str) -> None:

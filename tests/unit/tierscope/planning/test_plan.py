@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.sharing import winner
 from tierscope.domain.errors import BadInput
 from tierscope.planning.coefficients import Coefficients, Cost
 from tierscope.planning.plan import BUSIEST, Workload, busiest_share, plan
@@ -38,7 +40,7 @@ def test_costs_are_the_measured_ones_times_the_rates():
     assert not found.lake
 
 
-@given(nodes=st.integers(1, 400), cores=st.floats(0.001, 0.5))
+@given(nodes=st.integers(1, 400), cores=st.floats(0.001, 0.4))
 def test_no_collector_has_more_than_it_may_and_one_fewer_would(nodes, cores):
     """`cores` are those of one exporter's rows."""
     costs = Coefficients(NOTHING, Cost(cores, 0.0, 0.0), NOTHING, NOTHING)
@@ -48,6 +50,24 @@ def test_no_collector_has_more_than_it_may_and_one_fewer_would(nodes, cores):
     assert found.lake == (found.collectors > 1)
     if found.lake:
         assert cores * nodes * busiest_share(nodes, found.collectors - 1) > BUSIEST
+
+
+@pytest.mark.parametrize(("exporters", "collectors"), [(13, 7), (100, 5), (400, 20), (30, 60)])
+def test_the_busiest_collector_has_what_is_planned_for_it(exporters, collectors):
+    """As collectors share out for themselves: hardly ever more, and sometimes as much."""
+    members = [f"collector-{n}" for n in range(collectors)]
+    most = [
+        max(
+            Counter(
+                winner(f"{run}-{n}", [f"c-{m}" for m in range(collectors)]) for n in range(exporters)
+            ).values()
+        )
+        for run in range(100)
+    ]
+    planned = round(busiest_share(exporters, collectors) * exporters)
+
+    assert sum(found > planned for found in most) <= 10
+    assert max(most) >= planned - 1
 
 
 @pytest.mark.parametrize("place", ["exporter_seconds", "collector_seconds"])
