@@ -100,7 +100,7 @@ def test_it_follows_what_the_person_prefers(browser, url):
 
 
 def test_it_can_be_read_without_seeing_or_a_mouse(browser, url):
-    """Landmarks with their headings, charts with their words, and a key that leads to what was found."""
+    """Landmarks with their headings, charts with their words, and a key that leads to what comes first."""
     browser.open(url, width=900, ready=DRAWN)
     tree = browser.ask("Accessibility.getFullAXTree")["nodes"]
     told = [
@@ -120,7 +120,7 @@ def test_it_can_be_read_without_seeing_or_a_mouse(browser, url):
     focused = browser.value(
         "[document.activeElement.textContent, getComputedStyle(document.activeElement).outlineStyle]"
     )
-    assert focused == ["Skip to the findings", "solid"]
+    assert focused == ["Skip to advice", "solid"]
 
 
 def test_a_patch_can_be_copied_and_a_table_opened(browser, url):

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from tierscope.report import advice_sections, figure_sections
 from tierscope.report.markup import Child, Html, el, join, raw
 from tierscope.report.material import Material
-from tierscope.report.verdict import numbers, verdict
+from tierscope.report.verdict import findings_first, numbers, verdict
 from tierscope.report.words import counted, time
 
 STYLE_OF_MAPS = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
@@ -23,8 +23,8 @@ STYLE_OF_MAPS = re.compile(r'getElementById\("([0-9a-f]{64})"\)')
 Section = Callable[[Material], Iterator[Child]]
 
 SECTIONS: tuple[tuple[str, str, Section], ...] = (
-    ("findings", "Findings", advice_sections.findings),
     ("advice", "Advice", advice_sections.advice),
+    ("findings", "Findings", advice_sections.findings),
     ("flow", "Which tier served the tokens", figure_sections.flow),
     ("misses", "Why tokens were computed", figure_sections.misses),
     ("curves", "Hit ratio by size", figure_sections.curves),
@@ -57,6 +57,8 @@ def render_none(reason: str) -> Page:
 
 def _report(material: Material) -> Html:
     mark, sentence = verdict(material)
+    sections = sections_of(material)
+    first = sections[0][0]
     header = el(
         "header",
         el("p", "Tierscope report", class_="rests"),
@@ -67,7 +69,7 @@ def _report(material: Material) -> Html:
         *(el("p", reason, class_="absent") for reason in material.absent),
         _others(material.others),
     )
-    links = el("ul", *(el("li", el("a", title, href=f"#{name}")) for name, title, _ in SECTIONS))
+    links = el("ul", *(el("li", el("a", title, href=f"#{name}")) for name, title, _ in sections))
     whole = tuple(
         el(
             "section",
@@ -76,17 +78,23 @@ def _report(material: Material) -> Html:
             id=name,
             aria_labelledby=f"{name}-title",
         )
-        for name, title, section in SECTIONS
+        for name, title, section in sections
     )
     return join(
         (
-            el("a", "Skip to the findings", href="#findings", class_="skip"),
+            el("a", f"Skip to {first}", href=f"#{first}", class_="skip"),
             header,
             el("nav", links, aria_label="Sections"),
             el("main", el("div", *whole[:WHAT_TO_DO]), el("div", *whole[WHAT_TO_DO:])),
             el("footer", el("p", "Missing is said, never shown as zero. Times are UTC.", class_="rests")),
         )
     )
+
+
+def sections_of(material: Material) -> tuple[tuple[str, str, Section], ...]:
+    """The sections as they are shown: grave findings go before advice, and harmless ones after it."""
+    advice, findings, *happened = SECTIONS
+    return (findings, advice, *happened) if findings_first(material) else SECTIONS
 
 
 def _made(material: Material) -> str:

@@ -6,7 +6,17 @@ from tierscope.advice.document import Recommendation, Status
 from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Origin
 from tierscope.report.material import Material
-from tierscope.report.words import completeness, estimate_ratio, number, ratio, span, what_changes
+from tierscope.report.words import (
+    NOT_KNOWN,
+    completeness,
+    estimate_ratio,
+    estimate_seconds,
+    number,
+    ratio,
+    seconds,
+    span,
+    what_changes,
+)
 
 
 def verdict(material: Material) -> tuple[str, str]:
@@ -24,18 +34,30 @@ def verdict(material: Material) -> tuple[str, str]:
 def _advice(found: Recommendation) -> tuple[str, str]:
     if found.status is Status.RECOMMEND:
         changes = ", then ".join(what_changes(change) for change in found.changes)
-        then = estimate_ratio(found.changes[-1].predicted.hit_ratio.total)
-        shares = [state.hit_ratio for state in found.current.tiers.values()]
-        known = [share for share in shares if share is not None]
-        today = ratio(sum(known)) if len(known) == len(shares) else "an unknown share"
-        return "act", (
-            f"Change {changes}: {then} of prompt tokens should then come from a cache; in the time this "
-            f"rests on it was {today}."
-        )
+        return "act", f"Change {changes}. Expected: {_expected(found)}."
     if found.status is Status.NO_CHANGE:
         return "good", "Change nothing: the sizes of today do what is asked of them."
     wanting = "; ".join(part.what for part in found.evidence.missing) or "the evidence does not carry any"
     return "unknown", f"No advice: what is missing is {wanting}."
+
+
+def _expected(found: Recommendation) -> str:
+    """What the changes together should bring, beside what was there in the time the advice rests on."""
+    then = found.changes[-1].predicted
+    shares = [state.hit_ratio for state in found.current.tiers.values()]
+    known = [share for share in shares if share is not None]
+    now = ratio(sum(known)) if len(known) == len(shares) else NOT_KNOWN
+    cached = f"{estimate_ratio(then.hit_ratio.total)} of prompt tokens from a cache, until now {now}"
+    if then.ttft_p50_seconds is None:
+        return cached
+    median = estimate_seconds(then.ttft_p50_seconds)
+    return f"{cached}; median TTFT {median}, until now {seconds(found.current.ttft.p50)}"
+
+
+def findings_first(material: Material) -> bool:
+    """Whether a finding is graver than something one may like to know."""
+    found = material.recommendation
+    return found is not None and any(one.severity is not Severity.INFO for one in found.findings)
 
 
 def numbers(material: Material) -> str:

@@ -139,6 +139,17 @@ def test_earlier_advice_is_shown_with_what_became_of_it(material):
     assert "no data, because it was in force for 3 minutes" in text
 
 
+@pytest.mark.parametrize(("severity", "first"), [(Severity.INFO, "advice"), (Severity.WARNING, "findings")])
+def test_grave_findings_come_before_advice(material, severity, first):
+    """What one may like to know comes after it; the first link leads to what comes first."""
+    finding = Finding(FindingKind.DRIFT, severity, "t", "e", "f")
+    found = replace(material.recommendation, findings=(finding,))
+    read = Read(render(replace(material, recommendation=found)).html)
+
+    assert next(attrs["id"] for tag, attrs in read.elements if tag == "section") == first
+    assert next(attrs["href"] for tag, attrs in read.elements if tag == "a") == f"#{first}"
+
+
 def test_hostile_text_stays_text(material):
     """Names of endpoints and models, findings, patches and sources cannot add an element or an attribute."""
     found = material.recommendation
