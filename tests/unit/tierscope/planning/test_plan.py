@@ -57,12 +57,7 @@ def test_the_busiest_collector_has_what_is_planned_for_it(exporters, collectors)
     """As collectors share out for themselves: hardly ever more, and sometimes as much."""
     members = [f"collector-{n}" for n in range(collectors)]
     most = [
-        max(
-            Counter(
-                winner(f"{run}-{n}", [f"c-{m}" for m in range(collectors)]) for n in range(exporters)
-            ).values()
-        )
-        for run in range(100)
+        max(Counter(winner(f"{run}-{n}", members) for n in range(exporters)).values()) for run in range(100)
     ]
     planned = round(busiest_share(exporters, collectors) * exporters)
 
