@@ -236,7 +236,10 @@ class StreamReader:
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._take_changes()
-            wait([stream.subscriber for stream in self._streams], WAIT_SECONDS)
+            if self._streams:
+                wait([stream.subscriber for stream in self._streams], WAIT_SECONDS)
+            else:  # a poller without sockets would not wait, and a node without engines has none
+                self._stopping.wait(WAIT_SECONDS)
             for stream in self._streams:
                 self._drain(stream)
 

@@ -1,0 +1,218 @@
+"""From the chart's settings to a recommendation: real processes and kube-apiserver, the testbed's engines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, closing
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests.engines.kube_server import KubeServer
+from tests.exporting import Scrape, await_true
+from tests.kubernetes import definitions
+from tests.manifests import by_helm, settings_texts
+from tests.node_pods import engine, pod, server
+from tierscope.cli.processes import Child
+from tierscope.registry import metrics
+from tierscope.testbed.config import TestbedConfig
+from tierscope.testbed.testbed import Testbed
+
+ACCOUNT = "system:serviceaccount:tierscope:"
+EXPORTER, COLLECTOR, ADVISOR = "token-of-the-exporter", "token-of-the-collector", "token-of-the-advisor"
+NODE = "node-a"
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def cluster(opened):
+    """A server with everything that the chart installs, but for kinds that it does not know."""
+    users = {EXPORTER: f"{ACCOUNT}tierscope-exporter", COLLECTOR: f"{ACCOUNT}tierscope-collector"}
+    found = KubeServer(users | {ADVISOR: "advisor"})
+    opened.callback(found.close)
+    for name in ("inference", "tierscope"):
+        found.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for item in [*definitions(), *by_helm("plain")]:
+        if item["kind"] in {"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "RoleBinding"}:
+            found.apply(item)
+    group = "rbac.authorization.k8s.io"
+    reader = {"apiGroup": group, "kind": "ClusterRole", "name": "tierscope-reader"}
+    found.apply(
+        {
+            "apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "readers"},
+            "roleRef": reader, "subjects": [{"kind": "User", "name": "advisor", "apiGroup": group}],
+        }
+    )  # fmt: skip
+    return found
+
+
+@pytest.fixture(scope="module")
+def testbed(opened):
+    found = Testbed(TestbedConfig(namespace="inference", endpoint="chat", replicas=2, speed=60.0))
+    opened.callback(found.stop)
+    found.start()
+    return found
+
+
+def placed(cluster: KubeServer, item: dict, *, namespace: str) -> None:
+    """Write a pod as a kubelet would: where it runs, its address, and that it runs."""
+    status = item.pop("status")
+    item["metadata"] = {
+        key: value for key, value in item["metadata"].items() if key not in {"uid", "ownerReferences"}
+    } | {"namespace": namespace}
+    item["spec"]["nodeName"] = NODE
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", **item})
+    path = f"/api/v1/namespaces/{namespace}/pods/{item['metadata']['name']}"
+    there = cluster.ask("GET", path)
+    cluster.ask("PUT", f"{path}/status", {**there, "status": status})
+
+
+def place_engines(cluster: KubeServer, testbed: Testbed) -> None:
+    """A pod for each replica: engine and cache server, whose arguments say where the testbed listens."""
+    settings = testbed.settings()
+    for one, cache in zip(settings.engines, settings.lmcache, strict=True):
+        hook = {"endpoint": one.hook_endpoint, "replay_endpoint": one.hook_replay_endpoint}
+        connector = {
+            "kv_connector": "ObservingLMCacheMPConnector",
+            "kv_connector_module_path": "tierscope_probe.connectors",
+            "kv_connector_extra_config": {"tierscope": hook},
+        }
+        events = {
+            "enable_kv_cache_events": True, "publisher": "zmq",
+            "endpoint": one.events_endpoint, "replay_endpoint": one.events_replay_endpoint,
+        }  # fmt: skip
+        records = {"endpoint": cache.records_endpoint, "replay_endpoint": cache.records_replay_endpoint}
+        module = {"module_path": "tierscope_probe.lmcache_module", "config": records}
+        port = urlsplit(one.metrics_url).port
+        containers = (
+            engine("--port", port, connector=connector, events=events),
+            server("--http-port", urlsplit(cache.url).port, module=module),
+        )
+        item = pod(one.replica, *containers, ip="127.0.0.1", labels={"tierscope.io/endpoint": "chat"})
+        placed(cluster, item, namespace="inference")
+
+
+def account(cluster: KubeServer, folder, token: str) -> str:
+    """A folder as Kubernetes mounts a service account's."""
+    folder.mkdir()
+    shutil.copy(cluster.folder / "certs" / "apiserver.crt", folder / "ca.crt")
+    (folder / "token").write_text(token)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def walk(opened, cluster, testbed, tmp_path_factory):
+    """Exporter and server with the chart's settings: only addresses and folders are this machine's."""
+    place_engines(cluster, testbed)
+    folder = tmp_path_factory.mktemp("walk")
+    (folder / "hash-key").write_bytes(b"k" * 32)
+    [text] = settings_texts(by_helm("plain"))
+    settings = yaml.safe_load(text)
+    exporter, collector, api = settings["exporter"], settings["collector"], settings["api"]
+    feed, replay = free_port(), free_port()
+    exporter |= {
+        "listen_port": 0, "hash_key_file": str(folder / "hash-key"), "poll_seconds": 1.0,
+        "feed_endpoint": f"tcp://0.0.0.0:{feed}", "feed_replay_endpoint": f"tcp://0.0.0.0:{replay}",
+    }  # fmt: skip
+    exporter["pods"] |= {
+        "node": NODE, "api_url": cluster.url, "find_seconds": 1.0,
+        "service_account_folder": account(cluster, folder / "account", EXPORTER),
+    }  # fmt: skip
+    collector |= {
+        "store_path": str(folder / "store.duckdb"), "listen_port": 0, "advise_seconds": 3.0,
+        "deployments": [json.loads(json.dumps(deployment_of(testbed)))],
+    }  # fmt: skip
+    collector["kubernetes"] |= {"kubeconfig": str(cluster.kubeconfig(COLLECTOR, folder))}
+    collector["kubernetes"]["exporters"] |= {
+        "feed_port": feed, "feed_replay_port": replay, "find_seconds": 1.0
+    }  # fmt: skip
+    api |= {"listen_port": 0, "listen_host": "127.0.0.1"}
+    path = folder / "tierscope.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    one = Child(["export", "--config", str(path)], ready_seconds=120)
+    opened.callback(one.stop)
+    labels = {"app.kubernetes.io/name": "tierscope", "app.kubernetes.io/component": "exporter"}
+    placed(cluster, pod("tierscope-exporter-x", {"name": "exporter", "image": "tierscope:0.1.0"},
+                        ip="127.0.0.1", labels=labels), namespace="tierscope")  # fmt: skip
+    other = Child(["serve", "--config", str(path)], ready_seconds=120)
+    opened.callback(other.stop)
+    return path, one.addresses, other.addresses
+
+
+def deployment_of(testbed: Testbed) -> dict:
+    """The endpoint as the settings of a cluster without custom resources list it."""
+    found = testbed.deployment()
+    tiers = [{"tier": one.tier.value, "capacity_bytes": one.capacity_bytes} for one in found.tiers]
+    return {
+        "namespace": found.namespace, "endpoint": found.endpoint, "model": found.model,
+        "replicas": found.replicas, "routing": found.routing.value, "tiers": tiers,
+    }  # fmt: skip
+
+
+def test_the_walk_ends_at_a_recommendation(walk, testbed):
+    """Pods and feed are found, engines are read, the store fills, and whoever may ask is advised."""
+    _, exporter, api = walk
+    await_true(
+        lambda: Scrape(exporter["metrics_url"]).split(metrics.REQUEST_TOKENS).prompt > 0,
+        "requests of the engines that were found are on the exporter's page",
+    )
+    request = urllib.request.Request(f"{api['api']}/v1/recommendations/inference/chat")
+    request.add_header("Authorization", f"Bearer {ADVISOR}")
+
+    def document():
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            if error.code not in {404, 503}:
+                raise
+            return None
+
+    await_true(lambda: (document() or {}).get("evidence", {}).get("requests"), "advice rests on requests")
+    assert document()["status"] in {"recommend", "no_change", "insufficient_evidence"}
+
+
+def test_nobody_else_is_advised(walk):
+    """A token that Kubernetes does not know, or whose bearer has no role, gets nothing."""
+    _, _, api = walk
+    for token in ("nobody", EXPORTER):
+        request = urllib.request.Request(f"{api['api']}/v1/recommendations/inference/chat")
+        request.add_header("Authorization", f"Bearer {token}")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert refused.value.code in {401, 403}
+
+
+def test_doctor_has_nothing_critical_to_say_of_the_node(walk):
+    """Pods, connectors, pages, streams, the Kubernetes API: all there."""
+    path, _, _ = walk
+    time.sleep(2)
+    done = subprocess.run(
+        [sys.executable, "-m", "tierscope.cli", "doctor", "--config", str(path), "--json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    checks = json.loads(done.stdout)["checks"]
+
+    critical = [check for check in checks if check["status"] == "critical"]
+    assert critical == []
+    won = [check["says"] for check in checks if check["source"].endswith("connector")]
+    assert won == ["ObservingLMCacheMPConnector won"] * 2
