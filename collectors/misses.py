@@ -34,8 +34,9 @@ Endpoint = tuple[str, str]
 class MissCounter(Worker):
     """Gives every request that is new in the store its causes, with `window_seconds` before it as the past.
 
-    Each request is counted once. What came before the collector started is not counted: it only fills the
-    modelled tiers. An endpoint that cannot be read keeps its counts, and does not disturb the others.
+    Each request is counted once. What came before the first look at an endpoint is not counted: it only fills
+    the modelled tiers. One that went to another collector and came back is looked at anew. An endpoint that
+    cannot be read keeps its counts, and does not disturb the others.
     """
 
     def __init__(
@@ -55,7 +56,6 @@ class MissCounter(Worker):
         self._window_seconds = window_seconds
         self._clock = clock
         self._monotonic = monotonic
-        self._began = clock() - LATE_SECONDS
         self._counted_until: dict[Endpoint, float] = {}
         self._tokens: dict[Endpoint, Counter[Cause]] = {}
 
@@ -67,7 +67,11 @@ class MissCounter(Worker):
 
     def look(self) -> None:
         """Count once what is new of every endpoint."""
-        for deployment in self._deployments():
+        deployments = self._deployments()
+        begin, before = self._clock() - LATE_SECONDS, self._counted_until
+        here = [(one.namespace, one.endpoint) for one in deployments]
+        self._counted_until = {endpoint: before.get(endpoint, begin) for endpoint in here}
+        for deployment in deployments:
             who = f"misses of {deployment.namespace}/{deployment.endpoint}"
             try:
                 self._catch_up(deployment)
@@ -89,7 +93,7 @@ class MissCounter(Worker):
     def _catch_up(self, deployment: Deployment) -> None:
         endpoint = (deployment.namespace, deployment.endpoint)
         until = self._clock() - LATE_SECONDS
-        since = max(self._counted_until.get(endpoint, self._began), until - self._window_seconds)
+        since = max(self._counted_until[endpoint], until - self._window_seconds)
         evidence = self._reader.evidence(*endpoint, TimeSpan(until - self._window_seconds, until))
         first = int(np.searchsorted(evidence.window.at_unix_seconds, since))
         if first == evidence.window.requests:

@@ -47,10 +47,29 @@ def test_every_request_since_the_start_is_counted_once():
     assert set(told(counting)) == set(Cause)
 
 
+def test_what_another_collector_counts_is_left_to_it():
+    """An endpoint that went away and came back is counted from then on."""
+    clock = [1000.0]
+    counting = counter(StoredRequests(), clock, "chat")
+    deployments = counting._deployments
+    counting.look()
+    counting._deployments = list
+    clock[0] = 1100.0
+    counting.look()
+    counting._deployments = deployments
+    counting.look()
+    assert told(counting) == {}
+
+    clock[0] = 1140.0
+    counting.look()
+    assert sum(told(counting).values()) == 20 * (PROMPT + PROMPT - 800)
+
+
 def test_what_may_be_late_is_left_for_the_next_look():
     """The last half minute may not be stored whole."""
     clock = [1000.0]
     counting = counter(StoredRequests(), clock, "chat")
+    counting.look()
     clock[0] = 1000.0 + LATE_SECONDS + 10
     counting.look()
 
@@ -64,6 +83,8 @@ def test_an_endpoint_of_unknown_sizes_has_no_counts_and_a_broken_one_does_not_di
     stored.broken = "broken"
     counting = counter(stored, clock, "broken", "chat")
     unknown = counter(stored, clock, "chat", bytes_per_token=None)
+    counting.look()
+    unknown.look()
     clock[0] = 1100.0
     counting.look()
     unknown.look()
