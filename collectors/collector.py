@@ -19,6 +19,7 @@ from collectors.feed_finder import FeedFinder
 from collectors.feeds import FeedReceiver
 from collectors.keeper import Keeper
 from collectors.misses import MissCounter
+from collectors.names import NameWatcher
 from collectors.regressions import RegressionWatcher
 from collectors.sharing import Mine, SharedFeeds, Sharing, everything
 from collectors.writer import StoreWriter
@@ -107,6 +108,7 @@ class Collector:
         """Yield the collector's own series: its feeds, what it stored, and its advice."""
         for worker in self._workers:
             yield from worker.samples()
+        yield from self._names.samples()
         if self._pusher is not None:
             yield from self._pusher.samples()
 
@@ -116,6 +118,7 @@ class Collector:
 
     def _start(self) -> None:
         settings, complaints = self._settings, Complaints(self._monotonic)
+        self._names = NameWatcher(complaints)
         store = Store.open(settings.store_path, settings.lake, clock=self._clock)
         self._started.callback(store.close)
         self._store = store
@@ -223,6 +226,7 @@ class Collector:
             complaints,
             context=context,
             monotonic=self._monotonic,
+            names=self._names,
         )
 
     def _finders(

@@ -10,6 +10,7 @@ import zmq
 
 from collectors.buffer import Buffer
 from collectors.complaints import Complaints
+from collectors.names import NameWatcher
 from collectors.worker import Worker
 from tierscope.domain.batch import FeedPosition
 from tierscope.domain.errors import SourceUnreadable
@@ -54,7 +55,9 @@ class FeedReceiver(Worker):
         *,
         context: Context,
         monotonic: Callable[[], float],
+        names: NameWatcher,
     ) -> None:
+        self._names = names
         super().__init__(f"feed-{source.name}")
         self.source = SourceId(SourceKind.FEED, source.name)
         self._endpoint = source.endpoint
@@ -96,6 +99,7 @@ class FeedReceiver(Worker):
                 continue
             self._look()
             if items:
+                self._names.take(items)
                 self._buffer.put(items)
 
     def _look(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from exporters.lmcache.chunk_names import ChunkNames
+from tierscope.analytics.chunk_names import ChunkNames
 from tierscope.domain.requests import CacheLookup, RequestRecord, TierLoad
 
 MOST_REQUESTS = 100_000

@@ -11,7 +11,6 @@ from exporters.curvine.workers_source import WorkersSource
 from exporters.engines import Engines
 from exporters.exposition import Exposition
 from exporters.health import Health
-from exporters.lmcache.chunk_names import ChunkNames
 from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.page_source import LmcacheSource
 from exporters.lmcache.record_stream import RecordStream
@@ -30,6 +29,7 @@ from exporters.vllm.event_stream import EventStream
 from exporters.vllm.hook_stream import HookStream
 from exporters.vllm.page_source import EnginePageSource
 from exporters.vllm.residency import Residency
+from tierscope.analytics.chunk_names import ChunkNames
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.settings import (
     CurvineSettings,

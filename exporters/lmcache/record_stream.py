@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from exporters.lmcache import records as wire
+from exporters.lmcache.chunk_names import name_findings
 from exporters.lmcache.pool_contents import PoolContents
 from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
@@ -66,7 +67,7 @@ class RecordStream:
     @property
     def findings(self) -> Sequence[Finding]:
         """What is wrong with the server now."""
-        return [*self.judge.findings(), *self.lookups.names.findings(self.server)]
+        return [*self.judge.findings(), *name_findings(self.lookups.names, self.server)]
 
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one list of records; raises `BadInput`."""

@@ -24,6 +24,7 @@ def api_page() -> str:
 
 def findings_page() -> str:
     """`docs/reference/findings.md`: every kind of finding, by who tells it."""
+    from collectors.names import NameSuspect
     from exporters.curvine.suspicion import PoolSuspect
     from exporters.lmcache.attachment import AttachmentSuspect
     from exporters.lmcache.in_process_suspicion import LmcacheSuspect
@@ -51,6 +52,9 @@ def findings_page() -> str:
         "## Of an LMCache server",
         "From its probe's records; the first one where the probe is not in it.",
         table(("kind", "what it says"), _kinds(ServerSuspect)),
+        "## Between nodes",
+        "On the collector's `/metrics`, from records that a cache server's lookup was joined to.",
+        table(("kind", "what it says"), _kinds(NameSuspect)),
         "## Of the pool",
         "From the pages of Curvine's master, workers and FUSE clients, which never met a live cluster yet.",
         table(("kind", "what it says"), _kinds(PoolSuspect)),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from exporters.lmcache.chunk_names import LAST_COMPARED, MOST_PREFIXES, ChunkNames
+from exporters.lmcache.chunk_names import name_findings
 from exporters.lmcache.suspicion import LAST_CHUNKS, MOST_EVICTED, ServerJudge, ServerSuspect
+from tierscope.analytics.chunk_names import LAST_COMPARED, MOST_PROMPTS, ChunkNames
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_servers_that_name_equal_prompts_differently_are_a_pair():
         names.told("b", prefix, 200 + prefix)
         names.told("c", prefix, 100 + prefix)
 
-    of = {server: [finding.error.what for finding in names.findings(server)] for server in "abc"}
+    of = {server: [finding.error.what for finding in name_findings(names, server)] for server in "abc"}
     assert "a and b (3 prompts)" in of["a"][0]
     assert "b and a (3 prompts) and b and c (3 prompts)" in of["b"][0]
     assert "a and c" not in of["a"][0]
@@ -96,7 +97,7 @@ def test_servers_that_agree_are_none():
     for server in "ab":
         names.told(server, 1, 100)
 
-    assert not [*names.findings("a"), *names.findings("b")]
+    assert not [*name_findings(names, "a"), *name_findings(names, "b")]
 
 
 def test_a_pair_is_over_when_a_server_comes_back_with_the_right_seed():
@@ -105,19 +106,19 @@ def test_a_pair_is_over_when_a_server_comes_back_with_the_right_seed():
     for prefix in range(LAST_COMPARED):
         names.told("a", prefix, prefix)
         names.told("b", prefix, prefix + 1)
-    assert [*names.findings("a")]
+    assert [*name_findings(names, "a")]
 
     names.told("b", 5, 5)
 
-    assert not [*names.findings("a")]
+    assert not [*name_findings(names, "a")]
 
 
 def test_only_so_many_prefixes_are_remembered():
     """The oldest is forgotten, and compared with nobody's."""
     names = ChunkNames()
-    for prefix in range(MOST_PREFIXES + 1):
+    for prefix in range(MOST_PROMPTS + 1):
         names.told("a", prefix, prefix)
 
     names.told("b", 0, 7)
 
-    assert not [*names.findings("a")]
+    assert not [*name_findings(names, "a")]
