@@ -47,7 +47,7 @@ def test_health_is_for_everybody(tokens, path):
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/recommendations/ns/chat", "/metrics", "/docs", "/openapi.json", "/nothing"]
+    "path", ["/", "/v1/recommendations/ns/chat", "/metrics", "/docs", "/openapi.json", "/nothing"]
 )
 @pytest.mark.parametrize(
     "sent", [None, "Bearer", "Bearer ", "Basic abc", f"Bearer  {READER}", "Bearer nobody's"]
