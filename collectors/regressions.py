@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from collectors.complaints import Complaints
@@ -13,7 +14,7 @@ from tierscope.analytics.regression.endpoint import EndpointWatch
 from tierscope.analytics.regression.words import sentence, since
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
-from tierscope.domain.window import TimeSpan, changes_within
+from tierscope.domain.window import RequestWindow, TimeSpan, changes_within
 from tierscope.registry import regression_metrics as metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.reader import Reader
@@ -122,12 +123,31 @@ class RegressionWatcher(Worker):
         name = (watched.deployment.namespace, watched.deployment.endpoint)
         while watched.read_until < until and not self._stopping.is_set():
             span = TimeSpan(watched.read_until, min(until, watched.read_until + STRIDE_SECONDS))
-            window, samples = self._reader.window(*name, span), self._reader.samples(*name, span)
+            window = self._reader.window(*name, span)
+            is_last = span.end_unix_seconds >= until
+            if is_last:
+                span = _stored(window, span)
+            samples = self._reader.samples(*name, span)
             changes = changes_within(self._reader.deployments(*name, span), span)
             for found in watched.watch.feed(window, samples, changes):
                 log.warning("%s", sentence(found, "/".join(name)))
             watched.read_until = span.end_unix_seconds
+            if is_last:
+                break
         watched.latest = watched.watch.detector.latest()
+
+
+def _stored(window: RequestWindow, span: TimeSpan) -> TimeSpan:
+    """What of the latest span can be read for good.
+
+    Where its end is without requests they may still be on their way: a collector that was down, or lags, gets
+    them later. Then it is read on from the newest that is there.
+    """
+    newest = float(window.at_unix_seconds[-1]) if window.requests else span.start_unix_seconds
+    if span.end_unix_seconds - newest <= LATE_SECONDS:
+        return span
+    end = math.nextafter(newest, math.inf) if window.requests else newest
+    return TimeSpan(span.start_unix_seconds, end)
 
 
 def _guilty(raised: Regression) -> tuple[str, str, str, str]:

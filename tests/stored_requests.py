@@ -12,12 +12,16 @@ PROMPT, BLOCK = 1600, 16
 
 
 class StoredRequests:
-    """Half of the requests repeat the one before; `broken` names an endpoint that cannot be read."""
+    """Half of the requests repeat the one before; `broken` names an endpoint that cannot be read.
+
+    Requests from `stored_until` on have not come in yet.
+    """
 
     def __init__(self, slow_from: float = np.inf, slow_until: float = np.inf) -> None:
         self._slow = (slow_from, slow_until)
         self.asked: list[TimeSpan] = []
         self.broken = ""
+        self.stored_until = np.inf
         self.error = StoreUnusable("no", where="here", fix="there")
 
     def endpoints(self):
@@ -37,7 +41,7 @@ class StoredRequests:
             raise self.error
         self.asked.append(span)
         first, last = (int(np.ceil(max(0.0, at))) for at in (span.start_unix_seconds, span.end_unix_seconds))
-        at = np.arange(first, max(first, last), dtype=np.float64)
+        at = np.arange(first, max(first, min(last, self.stored_until)), dtype=np.float64)
         n = len(at)
         served = np.where(at % 2 == 1, 800, 0).astype(np.int64)
         zero, nothing = np.zeros(n, dtype=np.int64), np.zeros(n)

@@ -65,6 +65,20 @@ def test_each_stretch_is_read_once_and_what_may_be_late_is_left():
     assert ends[-1] == 5015.0 - LATE_SECONDS
 
 
+def test_what_comes_in_late_is_read_when_it_has_come():
+    """A collector that was down, or lags behind, misses nothing of what it still gets."""
+    stored = StoredRequests(slow_from=2500.0)
+    stored.stored_until = 900.0
+    clock = [3400.0]
+    watching = watcher(stored, clock, "chat")
+    watching.look()
+    stored.stored_until = 3500.0
+    clock[0] = 3530.0
+    watching.look()
+
+    assert [one for one in watching.samples() if one.metric is metrics.TTFT_REGRESSION]
+
+
 def test_an_endpoint_that_cannot_be_read_does_not_disturb_the_others():
     """And is read from where it stood when it can be."""
     stored = StoredRequests()
