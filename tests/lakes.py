@@ -40,6 +40,12 @@ class Postgres:
             [*command, "-d", database, "-c", statement], check=True, capture_output=True, text=True
         ).stdout
 
+    def dump(self, lake: str) -> str:
+        """Everything in a lake's database, as text."""
+        database = lake.partition("dbname=")[2].split()[0]
+        command = [BINARIES[-1] / "pg_dump", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
+        return subprocess.run([*command, database], check=True, capture_output=True, text=True).stdout
+
     def lake(self, folder: Path, **settings: object) -> Lake:
         """A lake that nobody has made yet, its files in a folder."""
         name = f"{LAKE_PREFIX}dbname={self.create()} host=127.0.0.1 port={self.port} user=postgres"

@@ -20,8 +20,10 @@ PROBE_DIGEST = ".tierscope-probe-digest"
 NICE = ("nice", "-n", "10")
 
 
-def prepared(name: str, pins: Path, *, given: str | None = None, base: Path | None = None) -> Path:
-    """Return an environment with what `pins` lists and the checkout's probe.
+def prepared(
+    name: str, pins: Path, *, given: str | None = None, base: Path | None = None, probe: bool = True
+) -> Path:
+    """Return an environment with what `pins` lists and, unless told otherwise, the checkout's probe.
 
     It is named by its pins, so changed pins are another environment; it is built where it is missing. `given`
     is an environment to use instead. With a `base` it also has what that one has, and leaves it as it is.
@@ -30,7 +32,8 @@ def prepared(name: str, pins: Path, *, given: str | None = None, base: Path | No
     with _locked(cache() / f"{folder.name}.lock"):
         if not given and not (folder / READY).exists():
             _build(folder, pins, base)
-        _install_probe(folder)
+        if probe:
+            _install_probe(folder)
     return folder
 
 

@@ -74,6 +74,27 @@ def to_parquet(
 
 
 @app.command()
+def move(
+    path: File,
+    to: Annotated[str, typer.Option(help="Name of the lake: ducklake:postgres:dbname=… host=… user=….")],
+    data_path: Annotated[
+        str | None, typer.Option(help="Folder or s3://bucket/prefix/ of the lake's files, to make the lake.")
+    ] = None,
+) -> None:
+    """Copy a file that no collector has open into a lake: all of it or nothing, and once however often."""
+    from tierscope.domain.lake_settings import LakeSettings
+    from tierscope.storage.store import Store
+
+    if is_lake(path) or not is_lake(to):
+        raise typer.BadParameter("a file is moved into a lake: FILE --to ducklake:postgres:…")
+    with Store.open(to, LakeSettings(data_path=data_path), clock=time.time) as lake:
+        moved = lake.take_in(path.absolute())
+    if not any(moved.values()):
+        _say("the lake has all of it already; nothing was changed")
+    _say_rows(moved)
+
+
+@app.command()
 def forget(
     path: File,
     namespace: Annotated[str | None, typer.Option(help="Namespace whose rows are deleted.")] = None,

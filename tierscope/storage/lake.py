@@ -92,8 +92,9 @@ class LakePlace:
         server = (
             f"{self._catalogue} connect_timeout={_CONNECT_SECONDS} application_name={_value(self.session)}"
         )
+        connection.execute(f"ATTACH {quoted(server)} AS {CATALOGUE} (TYPE postgres)")
         data_path = self.settings.data_path
-        if _is_remote(data_path):
+        if _is_remote(data_path or _known_data_path(connection)):
             self._reach_objects(connection)
         options = [f"DATA_INLINING_ROW_LIMIT {self.settings.inline_rows:d}"]
         if read_only:
@@ -103,9 +104,6 @@ class LakePlace:
         else:
             options += ["CREATE_IF_NOT_EXISTS false"]
         connection.execute(f"ATTACH {quoted(LAKE_PREFIX + server)} AS lake ({', '.join(options)})")
-        connection.execute(f"ATTACH {quoted(server)} AS {CATALOGUE} (TYPE postgres)")
-        if not _is_remote(data_path) and _is_remote(_data_path_of(connection)):
-            self._reach_objects(connection)
 
     def _load(self, connection: duckdb.DuckDBPyConnection, extension: str) -> None:
         folder = self.settings.extension_folder
@@ -193,8 +191,10 @@ def _folder(data_path: str) -> str:
     return f"{Path(data_path).absolute()}/"
 
 
-def _data_path_of(connection: duckdb.DuckDBPyConnection) -> str:
-    row = connection.execute(
-        "SELECT value FROM ducklake_options('lake') WHERE option_name = 'data_path'"
-    ).fetchone()
-    return str(row[0]) if row else ""
+def _known_data_path(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Where a lake that is made keeps its data; None for one that is not."""
+    ((made,),) = ask_postgres(connection, "SELECT to_regclass('ducklake_metadata') IS NOT NULL AS made")
+    if not made:
+        return None
+    found = ask_postgres(connection, "SELECT value FROM ducklake_metadata WHERE key = 'data_path'")
+    return str(found[0][0]) if found else None

@@ -19,7 +19,7 @@ from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.selection import Selection
-from tierscope.storage import advice_tables, copies, retention
+from tierscope.storage import advice_tables, copies, moving, retention
 from tierscope.storage.bridging import CounterBridge
 from tierscope.storage.chains import ChainEncoder
 from tierscope.storage.database import Database
@@ -275,6 +275,22 @@ class Store:
         now_hour = int(self._clock() // 3600)
         oldest = {"raw": raw, "hourly": sums}
         return {stage: now_hour - hour for stage, hour in oldest.items() if hour is not None}
+
+    def take_in(self, file: Path) -> dict[str, int]:
+        """Copy all of another store's file, which nobody has open, into this lake; return rows by table.
+
+        All of it or nothing; all 0 where it is in the lake already. The file is brought up to this release
+        first. Raises `StoreUnusable` for a file that is in use, or whose feeds the lake has from elsewhere.
+        """
+        Store.open(file, clock=self._clock).close()
+        with self._appending:
+            with self._database.reading() as cursor:
+                moving.attach(cursor, file)
+            try:
+                return self._in_turn(lambda turn: moving.move(turn.cursor, file, self._clock()))
+            finally:
+                with self._database.reading() as cursor:
+                    moving.detach(cursor)
 
     def leases(self, seconds: float) -> Leases | None:
         """The lease of this collector beside those of others; None for a file, which has one owner."""

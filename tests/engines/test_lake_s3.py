@@ -1,0 +1,86 @@
+"""A lake whose files are on S3: written by two collectors, compacted, read by who knows its name."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.engines import virtualenv
+from tests.exporting import await_true
+from tests.ledgers import START, Ledger
+from tierscope.domain.lake_settings import LakeSettings
+from tierscope.domain.window import TimeSpan
+from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.store import Store
+
+ALL_TIME = TimeSpan(0.0, 1e11)
+SECRET = "a-secret-nobody-may-see"
+PINS = Path(__file__).parent / "moto-5.2.5.txt"
+
+
+@pytest.fixture
+def bucket(monkeypatch) -> Iterator[str]:
+    """An empty bucket of an S3 server, whose address and keys are in the environment."""
+    given = os.environ.get("TIERSCOPE_MOTO_ENVIRONMENT")
+    folder = virtualenv.prepared("moto", PINS, given=given, probe=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    command = [folder / "bin" / "moto_server", "-H", "127.0.0.1", "-p", url.rpartition(":")[2]]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        await_true(lambda: _made(url), "the S3 server has a bucket", patience_seconds=120)
+        for name, value in {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": "tierscope",
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        yield "lake"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _made(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/lake", method="PUT"), timeout=5) as done:
+            return done.status == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.engines
+def test_a_lake_on_s3_has_what_a_file_has(postgres, bucket, tmp_path):
+    """Every commit is a file of its own; joined or not, the answers are those of a store in a file."""
+    lake = postgres.lake(tmp_path)
+    settings = LakeSettings(data_path=f"s3://{bucket}/data/", inline_rows=0)
+    told = {name: Ledger(n, exporter=name).batches(12) for n, name in enumerate(("node-1", "node-2"))}
+    with (
+        Store.open(lake.name, settings, clock=lambda: START) as one,
+        Store.open(lake.name, clock=lambda: START) as other,
+    ):
+        for end in (6, 12):
+            one.append(told["node-1"][:end])
+            other.append(told["node-2"][:end])
+            assert one.maintained(keep_snapshots_seconds=0) is not None
+        used = one.used_bytes()
+
+    with Store.open(tmp_path / "orderly.duckdb", clock=lambda: START) as orderly:
+        for batches in told.values():
+            orderly.append(batches)
+        expected = orderly.reader().totals("prod", "chat", ALL_TIME)
+        rows = orderly.reader().row_counts()["requests"]
+    with closing(DuckDbReader.open(lake.name)) as reader:
+        assert reader.totals("prod", "chat", ALL_TIME) == expected
+        assert reader.row_counts()["requests"] == rows
+    assert used > 0
+    assert SECRET not in postgres.dump(lake.name)
