@@ -94,6 +94,8 @@ class Analysis:
     shift: Shift
     slow: SlowPool | None
     aim: Aim
+    pool_is_stuck: bool
+    """Whether L2 was seen full and making no room: it then serves otherwise than any size of it would."""
 
     @property
     def drift(self) -> bool:
@@ -117,19 +119,20 @@ def _analyse(study: Study, evidence: Evidence) -> Analysis:
         on_observed = check_model(study.window, first, today)
         check = SelfCheck((check.compared[0], *on_observed.compared[1:]))
     slow = slow_pool(study)
-    sizings = _sizings(study, check, evidence, slow)
+    stuck = any(True for _ in eviction_findings(evidence.samples, evidence.window, today))
+    sizings = _sizings(study, check, evidence, slow, pool_is_stuck=stuck)
     outlook = Outlook(study, today, sizings, check, 0.0, ttft_model(study.window, first))
-    known = all(check.trusts(tier) and _is_known(tier, study) for tier in sizings)
+    known = all(check.trusts(tier) and _is_known(tier, study, pool_is_stuck=stuck) for tier in sizings)
     aim = aimed(outlook, pool_pays=slow is None, sizes_are_known=known)
     outlook = replace(outlook, sizings=aim.sizings)
     shift = _shift(study, aim.sizings.values())
-    analysis = Analysis(outlook, shift, slow, aim)
+    analysis = Analysis(outlook, shift, slow, aim, stuck)
     widening = abs(shift.ratio) if analysis.drift else 0.0
     return replace(analysis, outlook=replace(analysis.outlook, drift_widening=widening))
 
 
 def _sizings(
-    study: Study, check: SelfCheck, evidence: Evidence, slow: SlowPool | None
+    study: Study, check: SelfCheck, evidence: Evidence, slow: SlowPool | None, *, pool_is_stuck: bool
 ) -> dict[Tier, TierSizing]:
     """Size L1, then L2 below the L1 that was chosen; a tier the model may get wrong keeps its size."""
     rng = np.random.default_rng(SEED)
@@ -151,7 +154,8 @@ def _sizings(
         )
         sizing = size_tier(task, study.history, rng)
         in_vain = tier is Tier.L2 and slow is not None and sizing.verdict is Verdict.GROW
-        if not check.trusts(tier) or not _is_known(tier, study) or in_vain:
+        known = _is_known(tier, study, pool_is_stuck=pool_is_stuck)
+        if not check.trusts(tier) or not known or in_vain:
             sizing = replace(sizing, verdict=Verdict.KEEP, chosen_bytes=config.capacity_bytes)
         found[tier] = sizing
         base = study.history.over(base, study.depth_tokens(tier, sizing.chosen_bytes)[:, None])[:, 0]
@@ -163,11 +167,11 @@ def _share(objective: Objective) -> float:
     return objective.target if objective.kind is ObjectiveKind.HIT_RATIO_SHARE else Objective().target
 
 
-def _is_known(tier: Tier, study: Study) -> bool:
+def _is_known(tier: Tier, study: Study, *, pool_is_stuck: bool) -> bool:
     """Whether the records show what a tier of another size would serve."""
     if tier is Tier.L1:
         return study.l1_is_known
-    return not hashes_differ(study.deployment)
+    return not hashes_differ(study.deployment) and not pool_is_stuck
 
 
 def _least_bytes(tier: Tier, study: Study, evidence: Evidence) -> float:
@@ -263,6 +267,8 @@ def _missing_after_modelling(
         yield Missing(what, None, None, None)
     if Tier.L2 in analysis.outlook.sizings and hashes_differ(study.deployment):
         yield Missing("records of replicas that hash alike, to tell what they share in L2", None, None, None)
+    if Tier.L2 in analysis.outlook.sizings and analysis.pool_is_stuck:
+        yield Missing("records of a pool that makes room: this one is full and keeps all", None, None, None)
     for tier in analysis.outlook.sizings:
         if not check.trusts(tier):
             what = f"difference of modelled and observed hits down to {tier.value.upper()}, at most"

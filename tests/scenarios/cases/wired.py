@@ -7,7 +7,7 @@ from tests.scenarios.cases.sizes import L1, L1_FIELD, SAME
 from tests.scenarios.scenario import Expected, Move, Scenario
 from tests.scenarios.traffic import conversations, cycle
 from tierscope.advice.document import FindingKind, Status
-from tierscope.domain.deployment import RoutingPolicy
+from tierscope.domain.deployment import Objective, ObjectiveKind, RoutingPolicy
 from tierscope.domain.wiring import GatewayWiring, PoolWiring, ScorerWeight, Wiring
 
 POOL_URL = "fs://localhost:0/mnt/curvine/l2cache/"
@@ -44,6 +44,17 @@ WIRED = (
         replicas=2,
         kept={"l2": 0.2},
         readings=(1.0,) * 20,
+    ),
+    Scenario(
+        "L2 never evicts: what L1 gave up would not be found there, so nothing is traded",
+        abstains("a pool that makes room", FindingKind.L2_NEVER_EVICTS),
+        traffic=conversations(48),
+        l1=80,
+        l2=200,
+        replicas=2,
+        kept={"l2": 0.7},
+        readings=(1.0,) * 20,
+        objective=Objective(ObjectiveKind.HIT_RATIO, 0.3),
     ),
     Scenario(
         "hash seeds differ: what L2 would serve cannot be told",
