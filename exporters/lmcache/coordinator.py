@@ -132,19 +132,22 @@ class CoordinatorStream:
                 reading.entries += self._begin(batch)
             reading.missing += self._missed(batch.seq)
             reading.entries += self._batch(batch)
-        l1 = self._held[Tier.L1]
-        if batches and not self.stale:
-            reading.entries.append(
-                TierSample(
-                    tier=Tier.L1,
-                    holder=self.server,
-                    at_unix_seconds=batches[-1].ts,
-                    capacity_bytes=l1.capacity_bytes,
-                    used_bytes=sum(l1.sizes.values()),
-                    used_blocks=len(l1.objects),
-                )
-            )
+        if batches:
+            reading.entries += self.held(batches[-1].ts)
         return reading
+
+    def held(self, at_unix_seconds: float) -> Iterator[TierSample]:
+        """Yield how full L1 is, where that is known and something was told in this life."""
+        l1 = self._held[Tier.L1]
+        if self._incarnation is not None and not self.stale:
+            yield TierSample(
+                tier=Tier.L1,
+                holder=self.server,
+                at_unix_seconds=at_unix_seconds,
+                capacity_bytes=l1.capacity_bytes,
+                used_bytes=sum(l1.sizes.values()),
+                used_blocks=len(l1.objects),
+            )
 
     def gone(self, at_unix_seconds: float) -> list[BlockEvent]:
         """The server left, or began anew: its memory is empty, its pool stays as it is."""

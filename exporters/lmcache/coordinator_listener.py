@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from exporters.lmcache.suspicion import split_untold
 from exporters.oddities import Oddity
 from exporters.pages import Desk
 from exporters.streams import StreamReading
-from tierscope.domain.errors import BadInput, BadSettings, TierscopeError
+from tierscope.domain.errors import BadInput, BadSettings, SourceUnreadable, TierscopeError
 
 log = logging.getLogger(__name__)
 
@@ -26,12 +27,16 @@ IDLE_SECONDS = 30.0
 
 CLOSE_POLL_SECONDS = 0.1
 
+PATIENCE_SECONDS = 30.0
+"""How long a server may say nothing, not even a heartbeat, before what it holds is not known any more."""
+
 
 class CoordinatorListener:
     """Serves one server from threads of its own, which hand on what it tells one after the other.
 
-    A server that does not answer for a while is down by the health's own time; it sends heartbeats. Raises
-    `BadSettings` where the address cannot be bound; port 0 takes any free one.
+    A server that is silent for a while is down, and how full its L1 is no longer shown; it sends heartbeats.
+    When it speaks again and no new life of it begins, L1 holds what it held. Raises `BadSettings` where the
+    address cannot be bound; port 0 takes any free one.
     """
 
     def __init__(self, stream: CoordinatorStream, health: Health, desk: Desk, host: str, port: int) -> None:
@@ -39,9 +44,11 @@ class CoordinatorListener:
         self._health = health
         self._desk = desk
         self._lock = threading.Lock()
+        self._heard_at: float | None = None
+        self._silent = False
         handler = type("Handler", (_Handler,), {"owner": self})
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._server = _Server((host, port), handler, self.look)
         except OSError as error:
             problem = TierscopeError(
                 f"an LMCache server's coordinator cannot listen here: {error}",
@@ -65,13 +72,31 @@ class CoordinatorListener:
     def answer(self, method: str, path: str, body: bytes) -> dict[str, object]:
         """Take one request and return what LMCache expects; raises `BadInput` for unreadable events."""
         with self._lock:
-            self._health.succeeded()
+            self._hear()
             if path.rstrip("/") == "/events":
                 self._events(body)
             elif method == "DELETE":
                 self._post(StreamReading([*self._stream.gone(self._desk.clock())]))
             parts = path.strip("/").split("/")
         return {"instance_id": _instance(body, parts), "re_registered": False}
+
+    def look(self) -> None:
+        """See whether the server has been silent for too long; asked several times a second."""
+        with self._lock:
+            heard = self._heard_at
+            if self._silent or heard is None or self._desk.monotonic() - heard < PATIENCE_SECONDS:
+                return
+            self._silent = True
+            self._desk.ledger.forget_readings(self._health.source)
+            self._health.failed(_silent(self._health))
+
+    def _hear(self) -> None:
+        """The server spoke."""
+        self._health.succeeded()
+        self._heard_at = self._desk.monotonic()
+        if self._silent:
+            self._silent = False
+            self._post(StreamReading([*self._stream.held(self._desk.clock())]))
 
     def _events(self, body: bytes) -> None:
         source = self._health.source
@@ -89,6 +114,19 @@ class CoordinatorListener:
     def _post(self, reading: StreamReading) -> None:
         self._health.mark_stale(self._stream.stale)
         self._desk.post(self._health.source, reading.entries, reading.oddities)
+
+
+class _Server(ThreadingHTTPServer):
+    """Calls `look` between requests, too."""
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler], look: Callable[[], None]) -> None:
+        self._look = look
+        super().__init__(address, handler)
+
+    def service_actions(self) -> None:
+        """Called by the thread that waits for connections."""
+        super().service_actions()
+        self._look()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -123,6 +161,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class's name
         log.debug("%s: %s", self.client_address[0], format % args)
+
+
+def _silent(health: Health) -> SourceUnreadable:
+    return SourceUnreadable(
+        f"the server has sent no heartbeat for {PATIENCE_SECONDS:.0f} s",
+        where=str(health.source),
+        fix="check that it runs and reaches this address; what it holds is shown again when it speaks",
+    )
 
 
 def _instance(body: bytes, path: list[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from exporters.health import Health, Voice
 from exporters.ledger import Ledger
 from exporters.lmcache.coordinator import CoordinatorStream, decode_batches
-from exporters.lmcache.coordinator_listener import CoordinatorListener
+from exporters.lmcache.coordinator_listener import PATIENCE_SECONDS, CoordinatorListener
 from exporters.oddities import Oddities
 from exporters.pages import Desk
 from tierscope.domain.errors import BadInput, BadSettings
@@ -143,14 +143,19 @@ class Listening:
 
     def __init__(self, stream):
         self.posted = []
+        self.now = 0.0
         voice = Voice(warn=lambda *_: None, inform=lambda *_: None)
         self.health = Health(
-            SOURCE, fresh_seconds=30, since_unix_seconds=0.0, monotonic=lambda: 0.0, voice=voice
+            SOURCE, fresh_seconds=30, since_unix_seconds=0.0, monotonic=lambda: self.now, voice=voice
         )
         self.oddities = Oddities(lambda *_: None, monotonic=lambda: 0.0)
         desk = Desk(
-            Ledger("test", self.posted.extend), self.oddities, clock=lambda: 9.0, monotonic=lambda: 0.0
+            Ledger("test", self.posted.extend),
+            self.oddities,
+            clock=lambda: 9.0,
+            monotonic=lambda: self.now,
         )
+        self.ledger = desk.ledger
         self.listener = CoordinatorListener(stream, self.health, desk, "127.0.0.1", 0)
 
     def ask(self, method, path, **body):
@@ -176,6 +181,30 @@ def test_a_servers_whole_life_is_taken_and_answered(listening, requests):
     assert (last.reason, len(last.block_hashes)) == (EvictionReason.RESTART, 21)
     up = next(s.value for s in listening.health.samples() if s.metric is metrics.SOURCE_UP)
     assert up == 1
+
+
+def test_what_a_silent_server_holds_is_not_known_until_it_speaks_again(listening):
+    """UD-39: no heartbeat for a while is as good as gone; the same life that comes back still has its L1."""
+
+    def used():
+        return [s.value for s in listening.ledger.samples() if s.metric is metrics.USED_BYTES]
+
+    listening.listener.look()
+    listening.ask("POST", "/events", json={"batches": [batch(1, "store", 7, 8)]})
+    listening.now = PATIENCE_SECONDS - 1
+    listening.ask("PUT", "/instances/mp-a/heartbeat", json={})
+    listening.now += PATIENCE_SECONDS - 1
+    listening.listener.look()
+    assert used() == [200]
+
+    listening.now += 1
+    listening.listener.look()
+    assert used() == []
+    up = next(s.value for s in listening.health.samples() if s.metric is metrics.SOURCE_UP)
+    assert up == 0
+
+    listening.ask("PUT", "/instances/mp-a/heartbeat", json={})
+    assert used() == [200]
 
 
 def test_events_that_cannot_be_read_are_refused_and_the_next_are_taken(listening):
