@@ -11,6 +11,7 @@ from exporters.exposition import parse_exposition
 from exporters.ledger import Ledger
 from exporters.lmcache.in_process_source import InProcessSource
 from exporters.lmcache.page_source import LmcacheSource
+from exporters.pools import PoolFacts
 from tierscope.domain.events import TierActivity, TierSample
 from tierscope.domain.settings import InProcessLmcacheSettings
 from tierscope.domain.tiers import Tier
@@ -97,6 +98,20 @@ def test_two_adapters_that_share_their_labels_are_told(server):
     (oddity,) = reading.oddities
     assert oddity.what == "series told twice"
     assert "lmcache_mp_l2_usage_bytes" in oddity.error.what
+
+
+def test_what_two_adapters_hold_is_what_the_server_holds(server):
+    """UD-24: 40 GiB in one and 60 GiB in the other are 100 GiB of the pool."""
+    lines = [line for line in server.page.splitlines() if not line.startswith("lmcache_mp_l2_usage_bytes")]
+    held = {"fs": 40 * GIB, "fs_native": 60 * GIB}
+    lines += (f'lmcache_mp_l2_usage_bytes{{l2_name="{name}"}} {size}' for name, size in held.items())
+    server.page = "\n".join(lines) + "\n"
+    facts = PoolFacts()
+
+    reading = LmcacheSource("one", "http://one", "pool", (), pool_facts=facts).read(server, 1.0)
+
+    assert facts.cache_bytes == {"one": 100 * GIB}
+    assert reading.oddities == []
 
 
 @pytest.mark.parametrize(
