@@ -48,8 +48,8 @@ from tierscope.registry.metrics import (
 )
 from tierscope.registry.store_metrics import RETIRED_ROWS, STORE_HISTORY_SECONDS
 
-NAMED = 10
-"""Sources named on a panel, whatever their number."""
+NAMED, LISTED = 10, 50
+"""Sources named on a panel and in a table, whatever their number."""
 
 
 def pipeline_board() -> str:
@@ -81,12 +81,12 @@ def _up() -> Panel:
 
 def _down() -> Panel:
     question = Question("Sources that are down", SOURCE_UP, "Every source is read, or no exporter is scraped")
-    return listing(question, Query(sources.sources_down(), ""), unit=STATE, of="up")
+    return listing(question, Query(sources.sources_down(LISTED), ""), unit=STATE, of="up")
 
 
 def _findings() -> Panel:
     question = Question("Findings", FINDING, "Nothing is found wrong, or no exporter is scraped")
-    return listing(question, Query(pipeline.findings(), ""), unit=COUNT, of="found")
+    return listing(question, Query(pipeline.findings(LISTED), ""), unit=COUNT, of="found")
 
 
 def _complete() -> Panel:

@@ -51,9 +51,9 @@ def unknown_input() -> str:
     return f"{sum_by(by_kind(rate(UNKNOWN_INPUT, HERE)), 'kind', 'what')} > 0"
 
 
-def findings() -> str:
-    """Everything found wrong with sources now."""
-    return f"max by (source, kind, severity) ({gauge(FINDING, HERE)}) > 0"
+def findings(most: int) -> str:
+    """What is found wrong with sources now, so many of it by name."""
+    return f"topk({most}, max by (source, kind, severity) ({gauge(FINDING, HERE)}) > 0)"
 
 
 def feed_batches() -> str:

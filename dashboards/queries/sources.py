@@ -23,9 +23,9 @@ def kinds_up() -> str:
     return f"min by (kind) ({by_kind(gauge(SOURCE_UP, HERE))})"
 
 
-def sources_down() -> str:
-    """The sources that some exporter does not read well."""
-    return f"min by (source) ({gauge(SOURCE_UP, HERE)}) == 0"
+def sources_down(most: int) -> str:
+    """The sources that some exporter does not read well, so many of them by name."""
+    return f"topk({most}, min by (source) ({gauge(SOURCE_UP, HERE)}) == 0)"
 
 
 def completeness_by_kind(source: Matcher = ALL) -> str:

@@ -22,7 +22,7 @@ def test_a_source_is_up_only_where_every_exporter_reads_it(promtool):
     ]
 
     promtool.check(inputs, chosen(sources.kinds_up()), {'{kind="curvine_master"}': 0})
-    promtool.check(inputs, chosen(sources.sources_down()), {'{source="curvine_master:pool"}': 0})
+    promtool.check(inputs, chosen(sources.sources_down(50)), {'{source="curvine_master:pool"}': 0})
     promtool.check(inputs, chosen(sources.completeness_by_kind()), {'{kind="feed"}': 0.75})
     promtool.check(inputs, chosen(sources.least_complete(10)), {'{source="feed:a"}': 0.75})
 
@@ -48,6 +48,6 @@ def test_a_cache_server_that_refuses_is_down_and_has_no_hits(promtool):
     """UD-19: not a hit ratio of 0 for L1, which would be believed."""
     inputs = [series(SOURCE_UP, "0x20", source="lmcache_metrics:node-1", instance="a")]
 
-    promtool.check(inputs, chosen(sources.sources_down()), {'{source="lmcache_metrics:node-1"}': 0})
+    promtool.check(inputs, chosen(sources.sources_down(50)), {'{source="lmcache_metrics:node-1"}': 0})
     promtool.check(inputs, chosen(tiers.lookup_hit_ratio(Tier.L1)), {})
     promtool.check(inputs, chosen(tiers.lookups(Tier.L1)), {})
