@@ -51,6 +51,8 @@ def aimed(outlook: Outlook, *, pool_pays: bool, sizes_are_known: bool) -> Aim:
     objective = study.deployment.objective
     weighs = objective.kind is not ObjectiveKind.HIT_RATIO_SHARE
     lacks = tuple(lacking(study.deployment, outlook.ttft))
+    if weighs and any(outlook.check.widening(tier) for tier in sizings):
+        lacks += (f"modelled hits within {MODEL_ALLOWANCE:.0%} of the observed ones, to weigh tiers by",)
     if not sizes_are_known or lacks or not (weighs or objective.prices):
         return Aim(_as_they_are(outlook) if weighs else sizings, lacks=lacks)
     l0_is_trusted = _trusts_l0(outlook.check)
