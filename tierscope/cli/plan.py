@@ -63,7 +63,7 @@ def _document(
     found: Plan, keep_days: float, core_hour_price: float | None, gib_month_price: float | None
 ) -> dict[str, Any]:
     workload = found.workload
-    cores = workload.nodes * found.exporter_cores + found.collectors * found.collector_cores
+    cores = workload.nodes * found.exporter_cores + found.stores * found.collector_cores
     stored_gib = found.stored_bytes(keep_days) / GIB
     cost = None
     if core_hour_price is not None and gib_month_price is not None:
@@ -75,14 +75,11 @@ def _document(
             "block_events_per_second": workload.block_events_a_second,
         },
         "exporters": {"count": workload.nodes, "cores_each": found.exporter_cores},
-        "collectors": {
-            "count": found.collectors,
-            "cores_of_the_busiest": found.collector_cores,
-            "catch_up_seconds_for_each_second_away": found.catch_up_ratio,
-        },
         "feed_bytes_per_second": found.feed_bytes_a_second,
-        "store": {
-            "kind": "lake" if found.lake else "file",
+        "stores": {
+            "count": found.stores,
+            "collector_cores_of_the_busiest": found.collector_cores,
+            "catch_up_seconds_for_each_second_away": found.catch_up_ratio,
             "bytes_per_day": found.stored_bytes_a_day,
             "kept_days": keep_days,
             "kept_bytes": found.stored_bytes(keep_days),
@@ -96,9 +93,7 @@ def _print(document: dict[str, Any]) -> None:
 
     from tierscope.cli.output import stdout
 
-    rates, exporters, collectors, store = (
-        document[name] for name in ("rates", "exporters", "collectors", "store")
-    )
+    rates, exporters, stores = (document[name] for name in ("rates", "exporters", "stores"))
     table = Table("what", "takes")
     table.add_row(
         "a second",
@@ -108,16 +103,17 @@ def _print(document: dict[str, Any]) -> None:
     table.add_row(
         "exporters", f"{exporters['count']:,}, one a node, {exporters['cores_each']:.2f} cores each"
     )
-    table.add_row(
-        "collectors",
-        f"{collectors['count']:,}, the busiest {collectors['cores_of_the_busiest']:.2f} of its core; "
-        f"{collectors['catch_up_seconds_for_each_second_away']:.1f} s to catch up with a second away",
-    )
     table.add_row("feed", f"{document['feed_bytes_per_second'] / 1e6:,.1f} MB/s")
     table.add_row(
-        "store",
-        f"{store['kind']}, {store['bytes_per_day'] / GIB:,.1f} GiB a day, "
-        f"{store['kept_bytes'] / GIB:,.0f} GiB for {store['kept_days']:g} days",
+        "stores",
+        f"{stores['count']:,}, each with one collector and some endpoints; the busiest uses "
+        f"{stores['collector_cores_of_the_busiest']:.2f} cores and takes "
+        f"{stores['catch_up_seconds_for_each_second_away']:.1f} s to catch up with a second away",
+    )
+    table.add_row(
+        "disk",
+        f"{stores['bytes_per_day'] / GIB:,.1f} GiB a day, {stores['kept_bytes'] / GIB:,.0f} GiB for "
+        f"{stores['kept_days']:g} days",
     )
     cost = document["cost_per_month"]
     told = "give --core-hour-price and --gib-month-price" if cost is None else f"{cost:,.0f} a month"

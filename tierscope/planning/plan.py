@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 
 from tierscope.domain.errors import BadInput
 from tierscope.planning.coefficients import Coefficients
 
-BUSIEST = 0.8
-"""Most of its core that a collector may use: after a minute away it then needs four to catch up."""
-
-SELDOM = 0.05
-"""How seldom a collector may be given more exporters than planned, by the chance of hashing."""
+BUSIEST = 0.5
+"""Most of its core that a collector may use: after a minute away it then needs a minute to catch up."""
 
 DAY_SECONDS = 86_400
 
@@ -74,17 +70,13 @@ class Plan:
     workload: Workload
     exporter_cores: float
     """Of each node's exporter."""
-    collectors: int
+    stores: int
+    """Each with one collector and the endpoints it is given: collectors that share a lake write in turn."""
     collector_cores: float
     """Of the one with the most exporters."""
     feed_bytes_a_second: float
     """Of all exporters together."""
     stored_bytes_a_day: float
-
-    @property
-    def lake(self) -> bool:
-        """Whether one collector, and so a file, is too little."""
-        return self.collectors > 1
 
     @property
     def catch_up_ratio(self) -> float:
@@ -115,42 +107,22 @@ def plan(workload: Workload, coefficients: Coefficients | None = None) -> Plan:
         workload.engines_a_node,
         f"their exporter would need {exporter_cores:.1f} cores and has one: give an exporter fewer engines",
     )
-    collectors = next(
-        n
-        for n in range(math.ceil(needed / BUSIEST) or 1, sys.maxsize)
-        if needed * busiest_share(workload.nodes, n) <= BUSIEST
+    stores = next(
+        n for n in range(1, workload.nodes + 1) if needed * largest_share(workload.nodes, n) <= BUSIEST
     )
     return Plan(
         workload,
         exporter_cores,
-        collectors,
-        needed * busiest_share(workload.nodes, collectors),
+        stores,
+        needed * largest_share(workload.nodes, stores),
         costs.feed_bytes.of(*rates),
         costs.stored_bytes.of(*rates) * DAY_SECONDS,
     )
 
 
-def busiest_share(exporters: int, collectors: int) -> float:
-    """The share of all exporters that the collector with the most of them has, in nineteen of twenty cases.
-
-    Each exporter falls on one of them by its hash, so a collector has a binomial number: the smallest k with
-    collectors x P(Binomial(exporters, 1 / collectors) > k) <= 0.05, by the union over collectors.
-    """
-    if collectors == 1:
-        return 1.0
-    beyond = 1.0
-    for k in range(exporters):
-        log_chance = (
-            math.lgamma(exporters + 1)
-            - math.lgamma(k + 1)
-            - math.lgamma(exporters - k + 1)
-            + (exporters - k) * math.log1p(-1 / collectors)
-            - k * math.log(collectors)
-        )
-        beyond -= math.exp(log_chance)
-        if collectors * beyond <= SELDOM:
-            return max(k, 1) / exporters
-    return 1.0
+def largest_share(exporters: int, stores: int) -> float:
+    """The share of all exporters that the store with the most of them has, dealt out as evenly as can be."""
+    return math.ceil(exporters / stores) / exporters
 
 
 def _refuse_unless(good: bool, name: str, value: float, fix: str) -> None:
