@@ -25,7 +25,7 @@ from tierscope.cli.processes import Child
 from tierscope.cli.settings_file import write_settings
 from tierscope.domain.settings import CollectorSettings, FeedSource, Settings
 from tierscope.domain.window import TimeSpan
-from tierscope.registry import metrics, regression_metrics
+from tierscope.registry import regression_metrics
 from tierscope.storage.serving import RemoteReader
 from tierscope.testbed.config import Incident, TestbedConfig
 from tierscope.testbed.testbed import Testbed
@@ -103,7 +103,7 @@ class FaultyDeployment:
             deployments=(self.testbed.deployment(),),
             advise_seconds=3600.0,  # advice is not looked at here
         )
-        self._store_history(settings, exporter.addresses["metrics_url"])
+        self._store_history(settings)
         # A detector reads on from where it stood: one that is to learn from the history starts after it.
         settings = replace(
             settings, regress_history_seconds=HISTORY_SECONDS - WARM_SECONDS, listen_port=_free_port()
@@ -118,7 +118,7 @@ class FaultyDeployment:
         )
         self._watch(opened, exporter.addresses["metrics_url"], collector_url)
 
-    def _store_history(self, settings: CollectorSettings, exporter_url: str) -> None:
+    def _store_history(self, settings: CollectorSettings) -> None:
         """Until the present is reached and the store has all that was sent by then."""
         with ExitStack() as quick:
             collector = self._child(quick, "collect", Settings(collector=settings))
@@ -128,11 +128,6 @@ class FaultyDeployment:
                 what="the present",
             )
             sent = self.testbed.sent().prompt
-            wait_until(
-                lambda: Scrape(exporter_url).split(metrics.REQUEST_TOKENS).prompt >= sent,
-                seconds=CATCH_UP_SECONDS,
-                what="the exporter to have read everything",
-            )
             remote = RemoteReader(Path(collector.addresses["socket"]))
             quick.callback(remote.close)
             name = settings.deployments[0].namespace, settings.deployments[0].endpoint
