@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from api.app import create_app
+from collectors.names import NameSuspect
 from exporters.curvine.suspicion import PoolSuspect
 from exporters.lmcache.attachment import AttachmentSuspect
 from exporters.lmcache.in_process_suspicion import LmcacheSuspect
@@ -32,13 +33,14 @@ def test_every_route_has_a_line_that_says_what_it_answers():
 
 
 def test_every_kind_of_finding_has_a_line_that_says_what_it_means():
-    """Those of advice, those of an engine's metrics, of LMCache in and beside one, and of the pool."""
+    """Those of advice, of an engine's metrics, of LMCache in and beside one, of names and of the pool."""
     kinds = [
         *FindingKind,
         *Suspect,
         UNKNOWN_GENERATION,
         *LmcacheSuspect,
         *ServerSuspect,
+        *NameSuspect,
         *PoolSuspect,
         *DirectorySuspect,
         *AttachmentSuspect,
