@@ -28,7 +28,7 @@ Mine = Callable[[str], bool]
 
 
 class Leases(Protocol):
-    """What `tierscope.storage.leases` has of a lake."""
+    """What `tierscope.storage.lake.leases` has of a lake."""
 
     member: str
 

@@ -10,8 +10,8 @@ import pytest
 from tests.fleet_records import run_fleet
 from tierscope.advice.document import Estimate
 from tierscope.advice.history import History
-from tierscope.advice.routing import Advisor
-from tierscope.advice.routing_study import Comparison, compare
+from tierscope.advice.routing.advisor import Advisor
+from tierscope.advice.routing.study import Comparison, compare
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.testbed.config import TestbedConfig
 from tierscope.testbed.testbed import Testbed

@@ -11,7 +11,7 @@ from tests import workloads as w
 from tests.scenarios.serving import Fleet, serve
 from tests.scenarios.traffic import Traffic, conversations, shared_prefix, unrelated
 from tierscope.advice.document import Recommendation
-from tierscope.advice.routing import Advisor
+from tierscope.advice.routing.advisor import Advisor
 from tierscope.domain.deployment import Deployment, RoutingPolicy
 from tierscope.domain.window import Evidence
 from tierscope.domain.wiring import GatewayWiring, ScorerWeight, Wiring

@@ -18,7 +18,7 @@ from tierscope.advice.document import (
     Status,
     parse_recommendation,
 )
-from tierscope.advice.routing import Advisor
+from tierscope.advice.routing.advisor import Advisor
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.severity import Severity
 

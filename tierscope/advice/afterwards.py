@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from tierscope.advice.document import Change, ChangeKind, Predicted, Recommendation, utc
-from tierscope.advice.engine_patches import ENGINE_TARGET, engine_arguments
+from tierscope.advice.sizing.engine_patches import ENGINE_TARGET, engine_arguments
 from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import RequestWindow, TimeSpan

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tierscope.advice.latency import TtftModel, ttft_model
 from tierscope.advice.readings import TierReading, chunk_tokens, completeness_ratio, read_tiers
+from tierscope.advice.sizing.latency import TtftModel, ttft_model
 from tierscope.advice.study import Study, study_of
 from tierscope.analytics.misses import Cause, TierUnits, miss_causes
 from tierscope.analytics.prefixes import SharedPrefix, shared_prefixes

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tierscope.advice.document import Finding, FindingKind, Missing
 from tierscope.advice.selfcheck import SelfCheck
-from tierscope.advice.sizing import TierSizing
+from tierscope.advice.sizing.one_tier import TierSizing
 from tierscope.advice.study import UNLIMITED_BYTES, Study
 from tierscope.advice.thresholds import (
     FULL_COMPLETENESS_RATIO,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tierscope.advice.document import Finding, FindingKind
 from tierscope.advice.explain import MissCauses, misses_of
 from tierscope.advice.history import History
-from tierscope.advice.latency import ttft_model
+from tierscope.advice.sizing.latency import ttft_model
 from tierscope.advice.thresholds import SMALLEST_MISS_SHARE
 from tierscope.analytics.misses import Cause
 from tierscope.domain.deployment import Deployment

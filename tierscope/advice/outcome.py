@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tierscope.advice.cost import cost_per_hour, instance_of, missing_prices
 from tierscope.advice.document import (
     Alternative,
     Change,
@@ -18,12 +17,13 @@ from tierscope.advice.document import (
     Point,
     Predicted,
 )
-from tierscope.advice.engine import EngineStart
-from tierscope.advice.engine_patches import ENGINE_TARGET, apply_engine, engine_arguments, engine_risks
-from tierscope.advice.latency import Prediction, TtftModel
 from tierscope.advice.patches import apply_size, revert_if, risks_of
 from tierscope.advice.selfcheck import SelfCheck
-from tierscope.advice.sizing import (
+from tierscope.advice.sizing.cost import cost_per_hour, instance_of, missing_prices
+from tierscope.advice.sizing.engine import EngineStart
+from tierscope.advice.sizing.engine_patches import ENGINE_TARGET, apply_engine, engine_arguments, engine_risks
+from tierscope.advice.sizing.latency import Prediction, TtftModel
+from tierscope.advice.sizing.one_tier import (
     SizeCurve,
     SizingTask,
     TierSizing,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tierscope.advice.document import Missing
 from tierscope.advice.readings import TierReading
-from tierscope.advice.sizing import TierSizing
+from tierscope.advice.sizing.one_tier import TierSizing
 from tierscope.advice.thresholds import (
     MIN_BLOCK_ACCESSES,
     MIN_COMPLETENESS_RATIO,

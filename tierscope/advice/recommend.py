@@ -9,8 +9,6 @@ from itertools import chain
 import numpy as np
 
 from tierscope.advice import findings as say
-from tierscope.advice.aim import Aim, aim_findings, aimed
-from tierscope.advice.cost import cost_per_hour
 from tierscope.advice.document import (
     Alternative,
     Change,
@@ -26,13 +24,7 @@ from tierscope.advice.document import (
     Window,
     utc,
 )
-from tierscope.advice.engine import EngineStart
-from tierscope.advice.forecast import forecasts
-from tierscope.advice.front import priced_alternatives
 from tierscope.advice.history import History
-from tierscope.advice.host_cache import staged_tokens
-from tierscope.advice.instances import compared
-from tierscope.advice.latency import ttft_model
 from tierscope.advice.outcome import (
     Outlook,
     alternatives,
@@ -42,12 +34,20 @@ from tierscope.advice.outcome import (
     l0_curve,
     sizes_of,
 )
-from tierscope.advice.pool import eviction_findings
 from tierscope.advice.readiness import SIZED_TIERS, missing_before_modelling, too_cold, too_uncertain
 from tierscope.advice.readings import chunk_tokens, completeness_ratio, read_tiers
-from tierscope.advice.recompute import SlowPool, recompute_findings, slow_pool
 from tierscope.advice.selfcheck import SelfCheck, check_model
-from tierscope.advice.sizing import SizingTask, TierSizing, Verdict, size_tier
+from tierscope.advice.sizing.aim import Aim, aim_findings, aimed
+from tierscope.advice.sizing.cost import cost_per_hour
+from tierscope.advice.sizing.engine import EngineStart
+from tierscope.advice.sizing.forecast import forecasts
+from tierscope.advice.sizing.front import priced_alternatives
+from tierscope.advice.sizing.host_cache import staged_tokens
+from tierscope.advice.sizing.instances import compared
+from tierscope.advice.sizing.latency import ttft_model
+from tierscope.advice.sizing.one_tier import SizingTask, TierSizing, Verdict, size_tier
+from tierscope.advice.sizing.pool import eviction_findings
+from tierscope.advice.sizing.recompute import SlowPool, recompute_findings, slow_pool
 from tierscope.advice.study import Study, study_of
 from tierscope.advice.thresholds import (
     DRIFT_LARGEST_SHIFT,

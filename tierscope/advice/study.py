@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tierscope.advice.history import History
-from tierscope.advice.host_cache import filled_ratio
 from tierscope.advice.readings import TierReading
+from tierscope.advice.sizing.host_cache import filled_ratio
 from tierscope.advice.thresholds import MODEL_ALLOWANCE, SERVER_USABLE_RATIO, SLICES, TELLING_DIFFERENCE
 from tierscope.analytics.attribution import JointStreams, Stream, joint_streams
 from tierscope.domain.deployment import Deployment

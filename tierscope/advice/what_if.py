@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tierscope.advice.cost import cost_per_hour
 from tierscope.advice.document import Missing, Predicted
-from tierscope.advice.latency import ttft_model
 from tierscope.advice.outcome import Outlook
 from tierscope.advice.readiness import missing_before_modelling
 from tierscope.advice.readings import TierReading, chunk_tokens, completeness_ratio, read_tiers
 from tierscope.advice.selfcheck import check_model
+from tierscope.advice.sizing.cost import cost_per_hour
+from tierscope.advice.sizing.latency import ttft_model
 from tierscope.advice.study import Study, study_of
 from tierscope.domain.deployment import Deployment, TierConfig
 from tierscope.domain.tiers import Tier

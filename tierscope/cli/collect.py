@@ -14,7 +14,7 @@ CHECK_SECONDS = 1.0
 def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
     """Take exporters' feeds into the event store, and keep advice fresh in the background."""
     from collectors.collector import Collector
-    from tierscope.advice.routing import Advisor
+    from tierscope.advice.routing.advisor import Advisor
     from tierscope.cli.logs import log_to_stderr
     from tierscope.cli.processes import StopRequest, announce
     from tierscope.cli.settings_file import load_settings

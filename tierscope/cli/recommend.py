@@ -78,7 +78,7 @@ def _from_store(
     path: Path, endpoint: str | None, deployment: Deployment | None, window_seconds: float
 ) -> Document:
     """Advise anew on a configured deployment, or read what the collector advised last."""
-    from tierscope.advice.routing import Advisor
+    from tierscope.advice.routing.advisor import Advisor
     from tierscope.domain.window import TimeSpan
     from tierscope.storage.duckdb_reader import DuckDbReader
 
@@ -110,7 +110,7 @@ def _from_trace(
 ) -> Document:
     """Advise on the deployment as if it had served the trace."""
     from tierscope.advice.replay import replayed
-    from tierscope.advice.routing import Advisor
+    from tierscope.advice.routing.advisor import Advisor
     from tierscope.cli.spread import spread
     from tierscope.traces.open import read_trace
 

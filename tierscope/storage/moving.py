@@ -9,7 +9,7 @@ import duckdb
 
 from tierscope.domain.errors import StoreUnusable
 from tierscope.storage.columns import FEED, Table
-from tierscope.storage.lake import quoted
+from tierscope.storage.lake.place import quoted
 from tierscope.storage.schema import COUNTER_STATES, FEED_POSITIONS, SCHEMA_VERSION, TABLES
 
 _FILE = "moved_file"

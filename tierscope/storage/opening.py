@@ -15,8 +15,8 @@ from tierscope.domain.lake_settings import LakeSettings, is_lake
 from tierscope.storage.database import Database
 from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.hourly import RETENTION
-from tierscope.storage.lake import LakePlace
-from tierscope.storage.lake_failures import StoreContended
+from tierscope.storage.lake.failures import StoreContended
+from tierscope.storage.lake.place import LakePlace
 from tierscope.storage.migrations import bring_up
 from tierscope.storage.places import FilePlace, Place
 from tierscope.storage.recovery import log_of, recover

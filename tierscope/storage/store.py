@@ -28,10 +28,10 @@ from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.forgetting import forget
 from tierscope.storage.ingest import Appended, stored_states, write
 from tierscope.storage.intake import FeedItem, FeedLog, Plan
-from tierscope.storage.lake import LakePlace
-from tierscope.storage.lake_failures import StoreContended
-from tierscope.storage.lake_upkeep import compact, elected
-from tierscope.storage.leases import Leases
+from tierscope.storage.lake.failures import StoreContended
+from tierscope.storage.lake.leases import Leases
+from tierscope.storage.lake.place import LakePlace
+from tierscope.storage.lake.upkeep import compact, elected
 from tierscope.storage.opening import open_lake, open_to_write, place_of, prepare
 from tierscope.storage.places import FilePlace
 from tierscope.storage.recovery import recover

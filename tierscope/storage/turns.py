@@ -18,7 +18,7 @@ from typing import Protocol
 import duckdb
 
 from tierscope.storage.database import Database
-from tierscope.storage.lake import ask_postgres, tell_postgres
+from tierscope.storage.lake.place import ask_postgres, tell_postgres
 from tierscope.storage.views import VIEWS
 
 log = logging.getLogger(__name__)

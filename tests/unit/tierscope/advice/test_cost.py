@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import workloads as w
-from tierscope.advice.cost import cost_per_hour, missing_prices
+from tierscope.advice.sizing.cost import cost_per_hour, missing_prices
 from tierscope.domain.deployment import Deployment, Objective
 from tierscope.domain.prices import InstanceFigures, Prices
 from tierscope.domain.tiers import Tier

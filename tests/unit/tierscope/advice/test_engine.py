@@ -8,9 +8,9 @@ import pytest
 
 from tests import workloads as w
 from tierscope.advice.document import ApplyFormat
-from tierscope.advice.engine import AS_IT_IS, starts
-from tierscope.advice.engine_patches import apply_engine, engine_risks, with_arguments
 from tierscope.advice.readings import read_tiers
+from tierscope.advice.sizing.engine import AS_IT_IS, starts
+from tierscope.advice.sizing.engine_patches import apply_engine, engine_risks, with_arguments
 from tierscope.advice.study import Study, study_of
 from tierscope.domain.deployment import Deployment, EngineOptions, Objective, ObjectiveKind
 from tierscope.domain.prices import InstanceFigures, Prices

@@ -9,7 +9,7 @@ import pytest
 
 from tests import workloads as w
 from tierscope.advice.explain import explain, misses_of
-from tierscope.advice.latency import ttft_model
+from tierscope.advice.sizing.latency import ttft_model
 from tierscope.analytics.misses import Cause
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.domain.window import TimeSpan

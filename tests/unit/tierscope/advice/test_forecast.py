@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import workloads as w
-from tierscope.advice.forecast import forecasts
+from tierscope.advice.sizing.forecast import forecasts
 from tierscope.domain.events import TierSample
 from tierscope.domain.tiers import Tier
 from tierscope.domain.wiring import PoolWiring

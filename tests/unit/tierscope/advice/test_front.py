@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierscope.advice.engine import AS_IT_IS
-from tierscope.advice.front import front_of, knee_of
-from tierscope.advice.joint import Candidate
+from tierscope.advice.sizing.engine import AS_IT_IS
+from tierscope.advice.sizing.front import front_of, knee_of
+from tierscope.advice.sizing.joint import Candidate
 
 
 def candidate(cost: float | None, seconds: float | None) -> Candidate:

@@ -9,9 +9,9 @@ import pytest
 
 from tests import workloads as w
 from tierscope.advice.document import FindingKind, Status
-from tierscope.advice.host_cache import filled_ratio, staged_tokens
 from tierscope.advice.readings import read_tiers
 from tierscope.advice.recommend import recommend
+from tierscope.advice.sizing.host_cache import filled_ratio, staged_tokens
 from tierscope.advice.study import study_of
 from tierscope.domain.events import TierSample
 from tierscope.domain.tiers import Tier

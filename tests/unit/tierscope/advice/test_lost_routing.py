@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from tests import workloads as w
-from tierscope.advice.lost_routing import lost_by_routing
-from tierscope.advice.routing_model import RoutedFleet, fleet_of
-from tierscope.advice.routing_sample import sample_of
+from tierscope.advice.routing.lost import lost_by_routing
+from tierscope.advice.routing.model import RoutedFleet, fleet_of
+from tierscope.advice.routing.sample import sample_of
 from tierscope.analytics.routing_loss import RoutingLoss
 from tierscope.domain.deployment import RoutingPolicy
 

@@ -9,7 +9,7 @@ import numpy as np
 from tests import workloads as w
 from tierscope.advice.document import FindingKind
 from tierscope.advice.miss_findings import miss_findings
-from tierscope.advice.routing import Advisor
+from tierscope.advice.routing.advisor import Advisor
 from tierscope.domain.tiers import Tier
 
 DOCUMENT_BYTES = 4 * w.CHUNK_BYTES

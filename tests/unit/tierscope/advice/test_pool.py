@@ -9,7 +9,7 @@ import pytest
 
 from tests import workloads as w
 from tierscope.advice.document import FindingKind
-from tierscope.advice.pool import eviction_findings
+from tierscope.advice.sizing.pool import eviction_findings
 from tierscope.domain.events import TierSample
 from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier

@@ -7,8 +7,8 @@ import pytest
 
 from tests import workloads as w
 from tierscope.advice.readings import read_tiers
-from tierscope.advice.recompute import recompute_findings, slow_pool
 from tierscope.advice.replay import as_modelled
+from tierscope.advice.sizing.recompute import recompute_findings, slow_pool
 from tierscope.advice.study import Study, study_of
 from tierscope.domain.wiring import Wiring
 

@@ -10,12 +10,12 @@ import pytest
 from tests import workloads as w
 from tests.kubernetes import Objects
 from tests.scenarios.routed import behind_gateway, wired
-from tierscope.advice import routing_sample
-from tierscope.advice.monopoly import first_piece
-from tierscope.advice.routing_model import RoutedFleet, fleet_of
-from tierscope.advice.routing_options import Option, kvaware_is_blind, options_of
-from tierscope.advice.routing_sample import sample_of
-from tierscope.advice.routing_study import Comparison, compare
+from tierscope.advice.routing import sample as sampling
+from tierscope.advice.routing.model import RoutedFleet, fleet_of
+from tierscope.advice.routing.monopoly import first_piece
+from tierscope.advice.routing.options import Option, kvaware_is_blind, options_of
+from tierscope.advice.routing.sample import sample_of
+from tierscope.advice.routing.study import Comparison, compare
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.wiring import CacheScope
 from tierscope.sim.routers.gateway import Weights
@@ -29,7 +29,7 @@ def deployed(**changes):
 
 def test_the_stretch_is_the_newest_and_in_order_of_arrival(monkeypatch):
     """A request that waited long came before others that were admitted first."""
-    monkeypatch.setattr(routing_sample, "MOST_ROUTED_REQUESTS", 3)
+    monkeypatch.setattr(sampling, "MOST_ROUTED_REQUESTS", 3)
     window = w.window(w.cycle(5, 6), seconds=6.0, replicas=2)
     sample = sample_of(replace(window, queue_seconds=np.array([0, 0, 0, 0, 0, 1.5])), 2)
 
@@ -41,7 +41,7 @@ def test_the_stretch_is_the_newest_and_in_order_of_arrival(monkeypatch):
 
 def test_the_stretch_ends_where_blocks_become_too_many(monkeypatch):
     """Long prompts make it shorter."""
-    monkeypatch.setattr(routing_sample, "MOST_ROUTED_ACCESSES", 40)
+    monkeypatch.setattr(sampling, "MOST_ROUTED_ACCESSES", 40)
 
     assert sample_of(w.window(w.cycle(5, 6)), 2).requests.tolist() == [4, 5]
 

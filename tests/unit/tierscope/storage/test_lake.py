@@ -14,8 +14,8 @@ from tierscope.domain.lake_settings import LAKE_PREFIX, LakeSettings
 from tierscope.domain.window import TimeSpan
 from tierscope.storage import turns
 from tierscope.storage.duckdb_reader import DuckDbReader
-from tierscope.storage.lake_credentials import s3_parameters
-from tierscope.storage.lake_upkeep import elected
+from tierscope.storage.lake.credentials import s3_parameters
+from tierscope.storage.lake.upkeep import elected
 from tierscope.storage.store import Store
 
 ALL_TIME = TimeSpan(0.0, 1e11)

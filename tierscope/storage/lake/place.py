@@ -15,8 +15,8 @@ import duckdb
 
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.lake_settings import LAKE_PREFIX, LakeSettings
-from tierscope.storage.lake_credentials import s3_parameters
-from tierscope.storage.lake_failures import lake_explained
+from tierscope.storage.lake.credentials import s3_parameters
+from tierscope.storage.lake.failures import lake_explained
 from tierscope.storage.places import configured
 
 CATALOGUE = "pg"

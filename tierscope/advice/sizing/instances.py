@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tierscope.advice.choice import choose
-from tierscope.advice.cost import cost_per_hour, instance_of
 from tierscope.advice.document import InstanceChoice
-from tierscope.advice.engine import AS_IT_IS
-from tierscope.advice.joint import joint_of
-from tierscope.advice.latency import TtftModel
 from tierscope.advice.outcome import Outlook
-from tierscope.advice.sizing import SizingTask
+from tierscope.advice.sizing.choice import choose
+from tierscope.advice.sizing.cost import cost_per_hour, instance_of
+from tierscope.advice.sizing.engine import AS_IT_IS
+from tierscope.advice.sizing.joint import joint_of
+from tierscope.advice.sizing.latency import TtftModel
+from tierscope.advice.sizing.one_tier import SizingTask
 from tierscope.domain.deployment import Deployment, ObjectiveKind
 from tierscope.domain.prices import InstanceFigures
 from tierscope.domain.tiers import Tier

@@ -12,9 +12,9 @@ from itertools import product
 
 import numpy as np
 
-from tierscope.advice.cost import cost_per_hour, tiers_cost, total_bytes
-from tierscope.advice.engine import EngineStart
-from tierscope.advice.latency import TtftModel, thinned
+from tierscope.advice.sizing.cost import cost_per_hour, tiers_cost, total_bytes
+from tierscope.advice.sizing.engine import EngineStart
+from tierscope.advice.sizing.latency import TtftModel, thinned
 from tierscope.advice.study import Sizes, Study
 from tierscope.domain.split import Split, split_tokens
 from tierscope.domain.tiers import Tier

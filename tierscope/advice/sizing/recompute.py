@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.advice.document import Apply, ApplyFormat, Finding, FindingKind
-from tierscope.advice.latency import thinned
 from tierscope.advice.resource import switch_l2_patch
+from tierscope.advice.sizing.latency import thinned
 from tierscope.advice.study import Study
 from tierscope.advice.thresholds import MOST_TTFT_RECORDS
 from tierscope.analytics.ttft_model import ORIGINS, break_even_bytes_per_second, model_ttft

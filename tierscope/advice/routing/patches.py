@@ -9,8 +9,8 @@ from pydantic import JsonValue
 from tierscope.advice.document import Apply, ApplyFormat, RevertIf
 from tierscope.advice.patches import RE_RENDER, revert_if
 from tierscope.advice.resource import strategy_patch, weights_patch
-from tierscope.advice.routing_options import modelled_only_in_part
-from tierscope.advice.routing_study import Comparison, Outcome
+from tierscope.advice.routing.options import modelled_only_in_part
+from tierscope.advice.routing.study import Comparison, Outcome
 from tierscope.domain.deployment import Deployment, RoutingPolicy
 from tierscope.domain.tiers import Tier
 

@@ -15,13 +15,13 @@ from tierscope.advice.document import (
     Recommendation,
     Status,
 )
-from tierscope.advice.lost_routing import loss_findings
 from tierscope.advice.miss_findings import miss_findings
-from tierscope.advice.monopoly import first_piece, monopoly_findings, threatens
 from tierscope.advice.recommend import recommend
-from tierscope.advice.replica_count import replicas_change
-from tierscope.advice.routing_patches import apply_routing, routing_revert_if, routing_risks
-from tierscope.advice.routing_study import Comparison, Outcome, compare
+from tierscope.advice.routing.lost import loss_findings
+from tierscope.advice.routing.monopoly import first_piece, monopoly_findings, threatens
+from tierscope.advice.routing.patches import apply_routing, routing_revert_if, routing_risks
+from tierscope.advice.routing.replica_count import replicas_change
+from tierscope.advice.routing.study import Comparison, Outcome, compare
 from tierscope.advice.thresholds import ALIKE_TTFT_RATIO, ROUTING_RENEWAL_SECONDS
 from tierscope.domain.deployment import Deployment, RoutingPolicy
 from tierscope.domain.severity import Severity

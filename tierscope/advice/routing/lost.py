@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tierscope.advice.document import Finding, FindingKind
-from tierscope.advice.routing_model import RoutedFleet
-from tierscope.advice.routing_options import kvaware_is_blind, weights_in_force
+from tierscope.advice.routing.model import RoutedFleet
+from tierscope.advice.routing.options import kvaware_is_blind, weights_in_force
 from tierscope.advice.thresholds import SMALLEST_ROUTING_LOSS
 from tierscope.analytics.depths import held_blocks
 from tierscope.analytics.routing_loss import RoutingLoss, routing_loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tierscope.advice.cost import instance_of
+from tierscope.advice.sizing.cost import instance_of
 from tierscope.advice.study import Study
 from tierscope.domain.kv_size import cache_value_bytes
 from tierscope.domain.tiers import Tier

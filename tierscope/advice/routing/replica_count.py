@@ -7,8 +7,8 @@ from pydantic import JsonValue
 
 from tierscope.advice.document import Apply, ApplyFormat, Change, ChangeKind, Predicted
 from tierscope.advice.patches import ROLLOUT
-from tierscope.advice.routing_patches import routing_revert_if
-from tierscope.advice.routing_study import Comparison, Judge, Outcome
+from tierscope.advice.routing.patches import routing_revert_if
+from tierscope.advice.routing.study import Comparison, Judge, Outcome
 from tierscope.advice.thresholds import MOST_REPLICAS_ADDED, MOST_WAITING_SHARE
 
 REPLICAS_PATH = "/spec/replicas"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tierscope.advice.cost import missing_prices
-from tierscope.advice.engine import AS_IT_IS, EngineStart
-from tierscope.advice.joint import Candidate, Joint, size_grid
-from tierscope.advice.sizing import SizingTask, round_up_bytes
+from tierscope.advice.sizing.cost import missing_prices
+from tierscope.advice.sizing.engine import AS_IT_IS, EngineStart
+from tierscope.advice.sizing.joint import Candidate, Joint, size_grid
+from tierscope.advice.sizing.one_tier import SizingTask, round_up_bytes
 from tierscope.advice.thresholds import (
     COMBINED_SIZES,
     SMALLEST_SAVING,

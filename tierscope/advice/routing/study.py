@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.advice.document import Estimate, HitRatios
-from tierscope.advice.routing_model import RoutedFleet, fleet_of
-from tierscope.advice.routing_options import Excluded, Option, options_of
-from tierscope.advice.routing_sample import sample_of
+from tierscope.advice.routing.model import RoutedFleet, fleet_of
+from tierscope.advice.routing.options import Excluded, Option, options_of
+from tierscope.advice.routing.sample import sample_of
 from tierscope.advice.thresholds import (
     LEAST_ROUTED_HIT_ERROR,
     MODEL_ALLOWANCE,

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.advice.latency import TtftModel, ttft_model
 from tierscope.advice.readings import chunk_tokens, read_tiers
-from tierscope.advice.routing_options import Option
-from tierscope.advice.routing_sample import Sample
+from tierscope.advice.routing.options import Option
+from tierscope.advice.routing.sample import Sample
+from tierscope.advice.sizing.latency import TtftModel, ttft_model
 from tierscope.advice.thresholds import ASSUMED_TTFT_ERROR, LEAST_ROUTED_TTFT_ERROR
 from tierscope.advice.wiring_findings import sees_prompts
 from tierscope.domain.deployment import Deployment

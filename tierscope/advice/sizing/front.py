@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tierscope.advice.cost import cost_per_hour
 from tierscope.advice.document import Alternative
-from tierscope.advice.joint import Candidate
 from tierscope.advice.outcome import Outlook
+from tierscope.advice.sizing.cost import cost_per_hour
+from tierscope.advice.sizing.joint import Candidate
 from tierscope.advice.thresholds import MOST_ALTERNATIVES, TTFT_TIE
 from tierscope.domain.tiers import Tier
 from tierscope.domain.trace import FloatArray

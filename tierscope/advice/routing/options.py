@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tierscope.advice.routing_sample import Sample
+from tierscope.advice.routing.sample import Sample
 from tierscope.advice.wiring_findings import RANDOM_SEED, sees_prompts
 from tierscope.domain.deployment import Deployment, RoutingPolicy
 from tierscope.domain.tiers import Tier

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tierscope.advice.choice import Choice, choose, lacking
 from tierscope.advice.document import Finding, FindingKind, Missing
-from tierscope.advice.engine import AS_IT_IS, EngineStart, starts
-from tierscope.advice.joint import Candidate, joint_of
 from tierscope.advice.outcome import Outlook, aim_text
 from tierscope.advice.selfcheck import SelfCheck
-from tierscope.advice.sizing import TierSizing, Verdict, filled_share, size_curve
+from tierscope.advice.sizing.choice import Choice, choose, lacking
+from tierscope.advice.sizing.engine import AS_IT_IS, EngineStart, starts
+from tierscope.advice.sizing.joint import Candidate, joint_of
+from tierscope.advice.sizing.one_tier import TierSizing, Verdict, filled_share, size_curve
 from tierscope.advice.study import Sizes
 from tierscope.advice.thresholds import MODEL_ALLOWANCE
 from tierscope.domain.deployment import ObjectiveKind

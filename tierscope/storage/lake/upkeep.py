@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tierscope.storage.database import Database
-from tierscope.storage.lake import ask_postgres, quoted
-from tierscope.storage.lake_failures import StoreContended
+from tierscope.storage.lake.failures import StoreContended
+from tierscope.storage.lake.place import ask_postgres, quoted
 from tierscope.storage.turns import LakeTurns, rolled_back
 
 log = logging.getLogger(__name__)

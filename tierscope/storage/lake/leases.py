@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tierscope.storage.database import Database
-from tierscope.storage.lake import LakePlace, ask_postgres, quoted, tell_postgres
+from tierscope.storage.lake.place import LakePlace, ask_postgres, quoted, tell_postgres
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS tierscope_collectors (

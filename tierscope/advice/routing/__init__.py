@@ -1,0 +1,1 @@
+"""How an endpoint is routed: the policies it could use, compared on its own requests."""
