@@ -16,7 +16,7 @@ import pytest
 
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 180.0
+PATIENCE_SECONDS = 360.0
 STORED_BYTES = 3 * 1024 * 1024
 """More than an empty store has, less than one of the whole demo: a collector killed now is in the middle."""
 TOKENS = ("prompt", "l0", "l1", "l2", "external", "computed")

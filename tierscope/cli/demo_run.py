@@ -29,6 +29,8 @@ BUSY_RATIO = 0.35
 MOST_REPLICAS = 16
 DRAIN_SECONDS = 60.0
 """How long the pipeline may take to catch up after the last request."""
+ADVICE_SECONDS = 240.0
+"""How long advice on all of it may take: its first comparison of routers compiles the simulator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ class DemoRun:
     def until_advice(self, stop: StopRequest) -> DemoResult | None:
         """Wait for the traffic, for the pipeline to catch up, and for advice on all of it.
 
-        Returns None if the person stopped it before. What is late after `DRAIN_SECONDS` is shown as it
-        then stands: sums that differ are the demo's finding, not its failure.
+        Returns None if the person stopped it before. What is late after `DRAIN_SECONDS`, or advice after
+        `ADVICE_SECONDS`, is shown as it stands: sums that differ are the demo's finding, not its failure.
         """
         if not self._until_traffic_is_over(stop):
             return None
@@ -129,8 +131,9 @@ class DemoRun:
 
         if not _poll(caught_up, stop, seconds=DRAIN_SECONDS) and stop.is_set:
             return None
-        if not _poll(advised, stop, seconds=DRAIN_SECONDS) and stop.is_set:
-            return None
+        with stderr.status("computing advice; the first time on a machine takes a minute more"):
+            if not _poll(advised, stop, seconds=ADVICE_SECONDS) and stop.is_set:
+                return None
         return read_result(self.urls, deployment, last[0])
 
     def _until_traffic_is_over(self, stop: StopRequest) -> bool:
