@@ -147,5 +147,10 @@ def test_loads_from_l2_have_bytes_and_seconds(run):
     """As many bytes as the chunks that were hits have: each came from the pool, once."""
     load = run.document["l2_load"]
 
+    assert run.document["cross_replica"]["tier_known"]
+    (tokens,) = run.ask(
+        "SELECT CAST(sum(l2_tokens) AS BIGINT) FROM requests WHERE replica = 'b' AND status = 'served'"
+    )
+    assert tokens == load["tokens"] == run.document["cross_replica"]["hit_tokens"]
     assert load["bytes"] == run.document["cross_replica"]["hit_chunks"] * CHUNK_BYTES
     assert load["seconds"] > 0
