@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tierscope.cli.options import Json
-from tierscope.domain.trace import Trace
+
+if TYPE_CHECKING:
+    from tierscope.domain.trace import Trace
 
 
 def demo(
