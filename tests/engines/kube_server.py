@@ -7,14 +7,12 @@ import json
 import os
 import shutil
 import socket
-import ssl
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
@@ -80,7 +78,7 @@ class KubeServer:
             try:
                 if self.ask("GET", "/readyz", raw=True) == b"ok":
                     return
-            except (OSError, urllib.error.URLError):
+            except httpx.HTTPError:
                 pass
             time.sleep(0.2)
         raise AssertionError((self.folder / "server.log").read_text()[-3000:])
@@ -129,38 +127,31 @@ class KubeServer:
         raw=False,
     ):
         """One request as a user; the answer's JSON."""
-        request = urllib.request.Request(f"{self.url}{path}", method=method)
-        request.add_header("Authorization", f"Bearer {token}")
+        headers = {"Authorization": f"Bearer {token}"}
         if body is not None:
-            request.add_header(
-                "Content-Type", "application/json-patch+json" if kind == "patch" else "application/json"
-            )
-            request.data = json.dumps(body).encode()
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        with urllib.request.urlopen(request, timeout=30, context=context) as response:
-            answer = response.read()
-        return answer if raw else json.loads(answer)
+            headers["Content-Type"] = "application/json-patch+json" if kind == "patch" else "application/json"
+        content = None if body is None else json.dumps(body)
+        answer = httpx.request(
+            method, f"{self.url}{path}", headers=headers, content=content, timeout=30, verify=False
+        )
+        answer.raise_for_status()
+        return answer.content if raw else answer.json()
 
     def apply(self, item: dict) -> dict:
         """Create an object where its kind and namespace say, or put it in the place of the one there."""
         path = path_of(item)
         try:
             return self.ask("POST", path, item)
-        except urllib.error.HTTPError as error:
-            if error.code != 409:
-                raise AssertionError(error.read().decode()) from error
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code != 409:
+                raise AssertionError(error.response.text) from error
         there = self.ask("GET", f"{path}/{item['metadata']['name']}")
         version = {"resourceVersion": there["metadata"]["resourceVersion"]}
         changed = {**item, "metadata": {**item["metadata"], **version}}
         return self.ask("PUT", f"{path}/{item['metadata']['name']}", changed)
 
     def _etcd_ask(self, path: str, body: dict) -> dict:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.etcd_port}{path}", json.dumps(body).encode()
-        )
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return json.loads(response.read())
+        return httpx.post(f"http://127.0.0.1:{self.etcd_port}{path}", json=body, timeout=30).json()
 
     def _spawn(self, name: str, *command: object) -> subprocess.Popen:
         with (self.folder / f"{name}.log").open("ab") as log:

@@ -8,11 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from contextlib import ExitStack, closing
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import yaml
 
@@ -168,6 +167,12 @@ def deployment_of(testbed: Testbed) -> dict:
     }  # fmt: skip
 
 
+def asked(api: dict, token: str) -> httpx.Response:
+    """What the API answers to the bearer of a token who asks for advice."""
+    url = f"{api['api']}/v1/recommendations/inference/chat"
+    return httpx.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+
+
 def test_the_walk_ends_at_a_recommendation(walk, testbed):
     """Pods and feed are found, engines are read, the store fills, and whoever may ask is advised."""
     _, exporter, api = walk
@@ -175,17 +180,10 @@ def test_the_walk_ends_at_a_recommendation(walk, testbed):
         lambda: Scrape(exporter["metrics_url"]).split(metrics.REQUEST_TOKENS).prompt > 0,
         "requests of the engines that were found are on the exporter's page",
     )
-    request = urllib.request.Request(f"{api['api']}/v1/recommendations/inference/chat")
-    request.add_header("Authorization", f"Bearer {ADVISOR}")
 
     def document():
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            if error.code not in {404, 503}:
-                raise
-            return None
+        answer = asked(api, ADVISOR)
+        return None if answer.status_code in {404, 503} else answer.raise_for_status().json()
 
     await_true(lambda: (document() or {}).get("evidence", {}).get("requests"), "advice rests on requests")
     assert document()["status"] in {"recommend", "no_change", "insufficient_evidence"}
@@ -195,11 +193,7 @@ def test_nobody_else_is_advised(walk):
     """A token that Kubernetes does not know, or whose bearer has no role, gets nothing."""
     _, _, api = walk
     for token in ("nobody", EXPORTER):
-        request = urllib.request.Request(f"{api['api']}/v1/recommendations/inference/chat")
-        request.add_header("Authorization", f"Bearer {token}")
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(request, timeout=30)
-        assert refused.value.code in {401, 403}
+        assert asked(api, token).status_code in {401, 403}
 
 
 def test_doctor_has_nothing_critical_to_say_of_the_node(walk):
