@@ -53,7 +53,7 @@ def cluster(opened, folder):
 @pytest.fixture
 def exporter(opened, cluster):
     pool = CurvineSettings(name="kv", master_urls=(cluster["master"].url,), fuse_urls=(cluster["fuse"].url,))
-    settings = ExporterSettings(name="test", poll_seconds=0.05, timeout_seconds=0.5, curvine=(pool,))
+    settings = ExporterSettings(name="test", poll_seconds=0.05, timeout_seconds=3.0, curvine=(pool,))
     return opened.enter_context(Exporter(settings))
 
 

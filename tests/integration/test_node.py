@@ -18,7 +18,7 @@ def node(captures):
 
 def test_two_that_hang_are_named_and_the_others_are_all_there(node):
     """An engine and the FUSE client: the page is answered meanwhile, from what the nine others say."""
-    with Exporter(node.settings(poll_seconds=0.05, timeout_seconds=0.3)) as exporter:
+    with Exporter(node.settings(poll_seconds=0.05, timeout_seconds=1.0)) as exporter:
 
         def page():
             return Scrape(exporter.addresses.metrics_url)
