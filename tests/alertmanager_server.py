@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import httpx
 import yaml
 
+from tests.ports import free_port
 from tests.prometheus_server import wait_until
 
 EXAMPLE = Path(__file__).parent.parent / "deploy/prometheus/alertmanager.yml"
@@ -33,7 +33,7 @@ class AlertmanagerServer:
         self._folder = folder
         (folder / "alertmanager.yml").write_text(yaml.safe_dump(configuration, sort_keys=False))
         for _ in range(3):  # it cannot take a port of the system's choice: a free one may be taken by then
-            self.address = f"127.0.0.1:{_free_port()}"
+            self.address = f"127.0.0.1:{free_port()}"
             self._client = httpx.Client(base_url=f"http://{self.address}", timeout=10)
             self._process = self._start(binary)
             try:
@@ -90,9 +90,3 @@ class AlertmanagerServer:
             return "ready" if self._client.get("/-/ready").is_success else None
         except httpx.TransportError:
             return None
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

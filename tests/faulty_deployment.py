@@ -7,7 +7,6 @@ and evaluates every `SCRAPE_SECONDS`, Alertmanager sends to the test's receiver 
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +18,7 @@ import yaml
 
 from tests.alertmanager_server import AlertmanagerServer, quick_example
 from tests.exporting import Scrape
+from tests.ports import free_port
 from tests.prometheus_server import PrometheusServer, wait_until
 from tests.webhook import Webhook
 from tierscope.cli.processes import Child
@@ -106,7 +106,7 @@ class FaultyDeployment:
         self._store_history(settings)
         # A detector reads on from where it stood: one that is to learn from the history starts after it.
         settings = replace(
-            settings, regress_history_seconds=HISTORY_SECONDS - WARM_SECONDS, listen_port=_free_port()
+            settings, regress_history_seconds=HISTORY_SECONDS - WARM_SECONDS, listen_port=free_port()
         )
         server = self._child(opened, "serve", Settings(collector=settings))
         self._api = server.addresses["api"]
@@ -161,9 +161,3 @@ class FaultyDeployment:
         child = Child([command, "--config", str(path)], ready_seconds=180.0)
         opened.callback(child.stop)
         return child
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,15 +15,11 @@ import httpx
 import pytest
 import yaml
 
+from tests.ports import free_port
+
 ADMIN = "token-of-the-admin"
 START_SECONDS = 120.0
 CACHE = Path(os.environ.get("TIERSCOPE_KUBE_CACHE", Path.home() / ".cache" / "tierscope" / "kube"))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class KubeServer:

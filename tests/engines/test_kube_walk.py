@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,6 +19,7 @@ from tests.exporting import Scrape, await_true
 from tests.kubernetes import definitions
 from tests.manifests import by_helm, settings_texts
 from tests.node_pods import engine, pod, server
+from tests.ports import free_port
 from tierscope.cli.processes import Child
 from tierscope.registry import metrics
 from tierscope.testbed.config import TestbedConfig
@@ -28,12 +28,6 @@ from tierscope.testbed.testbed import Testbed
 ACCOUNT = "system:serviceaccount:tierscope:"
 EXPORTER, COLLECTOR, ADVISOR = "token-of-the-exporter", "token-of-the-collector", "token-of-the-advisor"
 NODE = "node-a"
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-from contextlib import closing
 
 from tests.exporting import Scrape
+from tests.ports import free_port
 from tierscope.registry import metrics
 
 STOP_SECONDS = 30
-
-
-def free_port():
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_its_page_is_on_the_port_of_its_settings(tmp_path, repository):

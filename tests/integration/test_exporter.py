@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -17,6 +16,7 @@ from tests.captured import ENGINE, hook_payloads
 from tests.exporting import Scrape, await_true, first_batches
 from tests.otlp_receiver import OtlpReceiver
 from tests.page_server import PageServer
+from tests.ports import free_port
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
@@ -90,12 +90,6 @@ def messages(exporter, source):
     return scrape(exporter).sums(metrics.SOURCE_MESSAGES, "result", source=source)
 
 
-def unused_port():
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def admit(rid, prompt=10):
     return {"t": "admit", "ts": 10.0, "rid": rid, "prompt": prompt, "arrival": 9.0}
 
@@ -111,7 +105,7 @@ def hook_engine(publisher):
 def test_an_unreachable_engine_is_named_once_and_the_rest_goes_on(pages, exporting, caplog):
     """UD-19: its source is down and incomplete; the other engine's numbers are all there."""
     caplog.set_level(logging.WARNING)
-    gone = replace(SETTINGS, replica="gone", metrics_url=f"http://127.0.0.1:{unused_port()}/metrics")
+    gone = replace(SETTINGS, replica="gone", metrics_url=f"http://127.0.0.1:{free_port()}/metrics")
     exporter = exporting(gone, replace(SETTINGS, metrics_url=f"{pages.url}/metrics"))
     lost = "vllm_metrics:serving/chat/gone/0"
     await_true(lambda: messages(exporter, lost).get("missing", 0) >= 5, "it was tried five times")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import httpx
 import msgspec
 import pytest
@@ -11,14 +9,9 @@ import zmq
 
 from exporters.process import Exporter
 from tests.exporting import Scrape, await_true
+from tests.ports import free_port
 from tierscope.domain.settings import ExporterSettings, InProcessLmcacheSettings, LmcacheSettings
 from tierscope.registry.metrics import SOURCE_UP, STORED_BLOCKS
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

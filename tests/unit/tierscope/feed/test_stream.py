@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from contextlib import closing
@@ -11,49 +10,26 @@ import pytest
 import zmq
 
 from tests.recorded_publisher import RecordedPublisher, answers_from, recorded_frames
+from tests.streaming import (
+    PATIENCE_SECONDS,
+    numbered,
+    receive_count,
+    receive_until,
+    subscribed,
+    unused_endpoint,
+)
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.feed.frames import END, pack_sequence
 from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.feed.stream_subscriber import Gap, Message, Restart, StreamSubscriber, wait
 
 ANY = "tcp://127.0.0.1:*"
-PATIENCE_SECONDS = 20.0
 
 
 @pytest.fixture
 def publisher():
     with closing(StreamPublisher(ANY, ANY, buffer_bytes=1 << 24)) as publisher:
         yield publisher
-
-
-def subscribed(publisher, **options):
-    options.setdefault("source", "test stream")
-    return closing(StreamSubscriber(publisher.endpoint, publisher.replay_endpoint, **options))
-
-
-def receive_until(subscriber, enough, seconds=PATIENCE_SECONDS):
-    """Receive until `enough(items)` or time is up; return all items."""
-    items = []
-    deadline = time.monotonic() + seconds
-    while not enough(items) and time.monotonic() < deadline:
-        items += subscriber.receive(0.1)
-    return items
-
-
-def receive_count(subscriber, count):
-    items = receive_until(subscriber, lambda items: len(items) >= count)
-    assert len(items) == count, items
-    return items
-
-
-def numbered(count, start=0):
-    return [Message(sequence, b"payload %d" % sequence) for sequence in range(start, start + count)]
-
-
-def unused_endpoint():
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
 
 
 # Against what real engines sent.
