@@ -61,8 +61,7 @@ explore: $(VENV)/.ready ## Property tests on examples nobody has seen before, te
 	TIERSCOPE_EXPLORE=1 $(PYTEST) -q -n 2 -m "not engines and not long" tests/unit $(ARGS)
 
 engines: $(VENV)/.ready ## Tests against real engines, each in an environment of its own
-	@$(PYTEST) -q -m engines tests/engines $(ARGS); status=$$?; \
-	if [ $$status -eq 5 ]; then echo "no test drives a real engine yet"; exit 0; fi; exit $$status
+	$(PYTEST) -q -m engines tests/engines $(ARGS)
 
 long: $(VENV)/.ready ## Soak, chaos, fuzz and full data; run by hand
 	$(PYTEST) -q -m long $(ARGS)

@@ -135,13 +135,18 @@ def run(vllm_lmcache, lmcache, tmp_path_factory, case) -> Run:
             ask(engines[0])
             await_stored(replicas[0].cache, folder / "pool", DOCUMENTS * CHUNKS)
             ask(engines[1])
+            strangers = 0 if case == "one hash" else 2
+            if strangers:
+                await_stored(replicas[1].cache, folder / "pool", DOCUMENTS * CHUNKS + 1)
 
             def told() -> bool:
                 page = Scrape(exporter.addresses.metrics_url)
-                return sum(page.sums(metrics.REQUESTS, "status").values()) == 2 * DOCUMENTS
+                requests = sum(page.sums(metrics.REQUESTS, "status").values())
+                stored = page.sums(metrics.STORED_BLOCKS, "tier")
+                least = DOCUMENTS * CHUNKS * max(1, strangers)
+                return requests == 2 * DOCUMENTS and min(stored.get("l1", 0), stored.get("l2", 0)) >= least
 
-            await_true(told, "every request of both replicas was told")
-            strangers = 0 if case == "one hash" else 2
+            await_true(told, "every request of both replicas and every stored block was told")
 
             def judged() -> bool:
                 page = Scrape(exporter.addresses.metrics_url)

@@ -149,11 +149,14 @@ class Workload:
         self.complete("crowd", prompt, max_tokens=30)
 
     def leaving_while_waiting(self, gone: threading.Event) -> None:
-        """Open a request that cannot be admitted yet, and hang up."""
+        """Open a request behind a queue that outlasts its client, and hang up.
+
+        A queue of one is not enough: an engine that is still taking in the crowd admits it a step later.
+        """
         try:
-            waits = eventually(lambda: self.waiting() > 0, TIMEOUT_SECONDS)
-            assert waits, "the engine never had a queue"
             for number in range(2):
+                long = eventually(lambda: self.waiting() >= MAX_SEQUENCES, TIMEOUT_SECONDS)
+                assert long, f"the engine never had a queue of {MAX_SEQUENCES}"
                 self._hang_up(self.words(f"never {number}", 400))
         finally:
             gone.set()
