@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.engines.all_tiers import Run, run_all_tiers
 from tests.engines.environment import Environment, vllm_environment
 from tests.engines.lmcache_environment import LMCacheEnvironment, lmcache_environment, vllm_with_lmcache
 
@@ -31,3 +32,9 @@ def lmcache() -> LMCacheEnvironment:
 def vllm_lmcache(vllm) -> Environment:
     """The environment with vLLM, and LMCache's connector beside it."""
     return vllm_with_lmcache(vllm)
+
+
+@pytest.fixture(scope="session")
+def all_tiers(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
+    """What real vLLM in front of a real LMCache server did with a workload of hundreds of requests."""
+    return run_all_tiers(vllm_lmcache, lmcache, tmp_path_factory.mktemp("all-tiers"))

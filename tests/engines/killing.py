@@ -261,4 +261,4 @@ def last_readings(readings: list[Reading]) -> dict[float, Reading]:
 
 
 def _prompt_counters(page: Page) -> tuple[float, TokenSplit]:
-    return page.seconds("vllm:prompt_tokens_created"), prompt_tokens(page)
+    return page.amount("vllm:prompt_tokens_created"), prompt_tokens(page)

@@ -196,7 +196,7 @@ def _cost(
 
 def _busy_seconds(server: EngineServer) -> float:
     """Return the time requests spent in an engine; asked one at a time, it was busy for as long."""
-    return Page(server.metrics()).seconds("vllm:e2e_request_latency_seconds_sum")
+    return Page(server.metrics()).amount("vllm:e2e_request_latency_seconds_sum")
 
 
 def _settled(where: hook.Addresses, workload: Workload) -> hook.Record:

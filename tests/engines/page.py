@@ -25,8 +25,8 @@ class Page:
             )
         )
 
-    def seconds(self, name: str) -> float:
-        """Return the sum over the series of a metric of seconds."""
+    def amount(self, name: str) -> float:
+        """Return the sum over the series of a metric whose values are no whole numbers."""
         return float(sum(sample.value for sample in self._samples if sample.name == name))
 
     def label(self, name: str, label: str) -> str:

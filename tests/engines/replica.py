@@ -22,12 +22,13 @@ class Replica:
     cache: LMCacheServer
 
 
-def exporter_of(*replicas: Replica, pool: str | None = None) -> Exporter:
+def exporter_of(*replicas: Replica, pool: str | None = None, otlp_endpoint: str | None = None) -> Exporter:
     """Return an exporter, not yet started, of these replicas and their cache servers."""
     return Exporter(
         ExporterSettings(
             name="test",
             poll_seconds=0.5,
+            otlp_endpoint=otlp_endpoint,
             engines=tuple(map(_engine, replicas)),
             lmcache=tuple(_server(replica, pool) for replica in replicas),
         )

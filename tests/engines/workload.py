@@ -6,6 +6,7 @@ logprobs, prompts too short or too long, clients that leave while generating and
 
 from __future__ import annotations
 
+import hashlib
 import random
 import threading
 from collections.abc import Callable, Sequence
@@ -40,17 +41,25 @@ class Sent:
     text: str = ""
 
 
+def caller_of(request_id: str) -> tuple[bytes, bytes]:
+    """Return the trace and the span in which a traced workload sends a request."""
+    digest = hashlib.sha256(request_id.encode()).digest()
+    return digest[:16], digest[16:24]
+
+
 @dataclass
 class Workload:
     """Sends requests to one server and remembers what came of them; use it as a context manager.
 
-    `scale` shortens or lengthens the repeated phases. `headers` go with every request.
+    `scale` shortens or lengthens the repeated phases. `headers` go with every request; `traced` ones are each
+    in a trace of its own (`caller_of`).
     """
 
     url: str
     seed: int = 1
     scale: float = 1.0
     headers: dict[str, str] = field(default_factory=dict)
+    traced: bool = False
     sent: list[Sent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -164,7 +173,7 @@ class Workload:
     def _hang_up(self, prompt: str) -> None:
         request_id = self._next_id("never-admitted")
         body = self._body({"prompt": prompt, "max_tokens": 4})
-        headers = {**self.headers, "X-Request-Id": request_id}
+        headers = self._headers(request_id)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(
                 self.url + COMPLETIONS, json=body, headers=headers, timeout=httpx.Timeout(30, read=0.25)
@@ -201,7 +210,7 @@ class Workload:
         """Read an answer piece by piece, and hang up as soon as `leaves` says so of the pieces so far."""
         request_id = self._next_id(phase)
         body = self._body({"prompt": prompt, "max_tokens": max_tokens, "stream": True})
-        headers = {**self.headers, "X-Request-Id": request_id}
+        headers = self._headers(request_id)
         left = False
         with (
             httpx.Client(base_url=self.url, timeout=TIMEOUT_SECONDS) as client,
@@ -226,7 +235,7 @@ class Workload:
     def _post(self, phase: str, path: str, options: Json) -> Sent:
         request_id = self._next_id(phase)
         body = self._body(options)
-        headers = {**self.headers, "X-Request-Id": request_id}
+        headers = self._headers(request_id)
         response = self._client.post(path, json=body, headers=headers)
         answers = int(str(options.get("n", 1)))
         if response.status_code != 200:
@@ -248,6 +257,13 @@ class Workload:
 
     def _body(self, options: Json) -> Json:
         return {"model": MODEL_NAME, "temperature": 0, "seed": 0, "ignore_eos": True, **options}
+
+    def _headers(self, request_id: str) -> dict[str, str]:
+        headers = {**self.headers, "X-Request-Id": request_id}
+        if self.traced:
+            trace_id, span_id = caller_of(request_id)
+            headers["traceparent"] = f"00-{trace_id.hex()}-{span_id.hex()}-01"
+        return headers
 
     def _next_id(self, phase: str) -> str:
         with self._lock:
