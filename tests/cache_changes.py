@@ -7,9 +7,9 @@ from collections import Counter
 from exporters.vllm.events import BlocksRemoved, BlocksStored, ChangeBatch
 
 
-def stored(*hashes, medium="GPU", parent=None, group=0):
-    """Blocks of 16 tokens are stored."""
-    return BlocksStored(medium, group, hashes, parent, 16)
+def stored(*hashes, medium="GPU", parent=None, group=0, tokens=16):
+    """Blocks are stored."""
+    return BlocksStored(medium, group, hashes, parent, tokens)
 
 
 def removed(*hashes, medium="GPU", group=0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exporters.oddities import Finding, Oddity
@@ -19,21 +20,20 @@ class EventStream:
     residency: Residency
     rank: int
     where: str
-    findings: tuple[Finding, ...] = ()
     waiting: tuple[Told, ...] = ()
     _begun: bool = False
 
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one batch; raises `BadInput`."""
         batch = decode_events(payload, where=self.where)
-        events, oddities = self.residency.apply(batch, sequence)
-        reading = StreamReading(
-            [*events], [*batch.oddities, *oddities], at_unix_seconds=batch.at_unix_seconds
-        )
+        reading = StreamReading(at_unix_seconds=batch.at_unix_seconds)
         if not self._begun and sequence == 0:
             # Of an earlier life of the engine we know nothing, but whoever read us before may.
-            reading.entries[:0] = self.residency.began(batch.at_unix_seconds)
+            reading.entries += self.residency.began(batch.at_unix_seconds)
         self._begun = True
+        events, oddities = self.residency.apply(batch, sequence)
+        reading.entries += events
+        reading.oddities += (*batch.oddities, *oddities)
         if batch.rank is not None and batch.rank != self.rank:
             reading.oddities.append(self._other_rank(batch.rank))
         return reading
@@ -50,6 +50,11 @@ class EventStream:
     def settle(self, monotonic_seconds: float) -> StreamReading:  # noqa: ARG002  nothing here waits
         """Nothing waits for another stream."""
         return StreamReading()
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What is wrong with what the engine says of its blocks."""
+        return [*self.residency.findings()]
 
     @property
     def stale(self) -> bool:

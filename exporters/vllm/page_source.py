@@ -186,7 +186,7 @@ class EnginePageSource:
                     pinned_bytes=None if offload is None else offload.pinned_bytes,
                     capacity_blocks=capacity,
                     used_blocks=None if held is None else held.distinct,
-                    block_tokens=config.block_tokens,
+                    block_tokens=(held and held.block_tokens) or config.block_tokens,
                     pinned_blocks=pinned_blocks if tier is Tier.L0 else None,
                     duplicate_blocks=None if held is None else held.duplicates,
                     orphan_blocks=None if held is None else held.orphans,

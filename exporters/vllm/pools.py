@@ -22,11 +22,15 @@ MOST_TOLD = 16
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a tier holds: distinct whole blocks, further copies of them, and blocks without an ancestor."""
+    """What a tier holds: distinct whole blocks, further copies of them, and blocks without an ancestor.
+
+    `block_tokens` is the size of a whole block there, None where no event told it.
+    """
 
     distinct: int
     duplicates: int
     orphans: int
+    block_tokens: int | None = None
 
 
 Doubtful = tuple[float, int | None]
@@ -55,6 +59,11 @@ class Pool:
     def blocks(self) -> Set[int]:
         """The distinct blocks, as they are now and later."""
         return self._stored_at.keys()
+
+    @property
+    def parents(self) -> Mapping[int, int]:
+        """The block before each resident block that has one."""
+        return self._parents
 
     def __len__(self) -> int:
         """Copies, all counted."""
@@ -140,6 +149,8 @@ class Pool:
 
     def _note_size(self, block_hashes: tuple[int, ...], block_tokens: int) -> None:
         if block_tokens >= self.block_tokens:
+            if self.block_tokens and block_tokens > self.block_tokens:
+                self._partial.update(self._stored_at)  # what came before a first whole block is not whole
             self.block_tokens = block_tokens
         elif block_tokens:
             self._partial.update(block_hashes)

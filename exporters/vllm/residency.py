@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 
-from exporters.oddities import Oddity
+from exporters.oddities import Finding, Oddity
 from exporters.vllm.events import (
     BlockChange,
     BlocksCleared,
@@ -27,6 +27,8 @@ from exporters.vllm.events import (
     tier_of_medium,
 )
 from exporters.vllm.pools import Held, Pool, count_orphans
+from exporters.vllm.strides import Strides
+from exporters.vllm.suspicion import strides_missing
 from tierscope.domain.errors import BadInput
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
 from tierscope.domain.tiers import Tier
@@ -74,6 +76,8 @@ class Residency:
     most_blocks: int = MOST_BLOCKS
     _pools: dict[tuple[str | None, int], Pool] = field(default_factory=dict)
     _unsure: frozenset[Tier] = frozenset()
+    _strides: Strides | None = None
+    """What was said of host memory since it was empty; None where that was before we listened."""
     _told_at: float | None = None
     """The latest time of this life's batches."""
     _ages: HistogramAccumulator = field(default_factory=lambda: HistogramAccumulator(EVICTED_AGE))
@@ -99,6 +103,7 @@ class Residency:
         with self._lock:
             self._pools.clear()
             self._unsure = frozenset(Tier)
+            self._strides = None
 
     def restart(self, at_unix_seconds: float) -> list[BlockEvent]:
         """The engine began anew: its memory is empty, files in storage are still there.
@@ -109,6 +114,7 @@ class Residency:
             state = _Batch((), at_unix_seconds if self._told_at is None else self._told_at, None)
             self._told_at = None
             self._unsure -= set(MEMORY)
+            self._strides = Strides()
             return [
                 event for tier in MEMORY for event in self._evict_all(tier, EvictionReason.RESTART, state)
             ]
@@ -116,20 +122,32 @@ class Residency:
     def began(self, at_unix_seconds: float) -> list[BlockEvent]:
         """The engine began, with empty memory, at this time; what a life before held is not known here."""
         state = _Batch((), at_unix_seconds, None)
+        with self._lock:
+            self._strides = Strides()
         return [self._evicted(tier, (), EvictionReason.RESTART, state) for tier in MEMORY]
 
     def held(self, tier: Tier) -> Held | None:
         """What is in a tier; None where that cannot be known or nothing was ever said of it."""
         with self._lock:
-            pools = [] if tier in self._unsure else self._of(tier)
+            known = tier not in self._unsure and not (tier is Tier.L1 and self._strided())
+            pools = self._of(tier) if known else []
             snapshots = [pool.snapshot() for pool in pools]
+            sizes = {pool.block_tokens for pool in pools}
         if not snapshots:
             return None
         return Held(
             distinct=sum(distinct for distinct, *_ in snapshots),
             duplicates=sum(duplicates for _, duplicates, *_ in snapshots),
             orphans=sum(count_orphans(parents, blocks) for *_, parents, blocks in snapshots),
+            block_tokens=max(sizes) or None,
         )
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong with what the engine says."""
+        with self._lock:
+            stride, seen = self._strided(), self._strides.seen if self._strides else (0, 0)
+        if stride is not None:
+            yield strides_missing(stride, *seen, where=self.where)
 
     def resident(self, tier: Tier) -> int | None:
         """Distinct whole blocks in a tier; None as for `held`."""
@@ -169,6 +187,8 @@ class Residency:
             pool.doubt(change, batch.at_unix_seconds)
         else:
             pool.add(change, batch.at_unix_seconds)
+            if tier is Tier.L1:
+                self._compare(change)
             yield BlockEvent(
                 tier=tier,
                 holder=self.holder,
@@ -180,6 +200,16 @@ class Residency:
                 sequence=batch.sequence,
                 ordinal=batch.ordinal,
             )
+
+    def _compare(self, change: BlocksStored) -> None:
+        """Hold blocks of host memory against the GPU's chains, where one has blocks of the other's size."""
+        for (_, group), pool in self._pools.items():
+            same_size = change.block_tokens and pool.block_tokens == change.block_tokens
+            if self._strides and pool.tier is Tier.L0 and group == change.group and same_size:
+                self._strides.look(change.block_hashes, pool.parents)
+
+    def _strided(self) -> int | None:
+        return None if self._strides is None else self._strides.stride
 
     def _removed(self, change: BlocksRemoved, pool: Pool, batch: _Batch) -> Iterator[BlockEvent]:
         below = list(self._below(pool.tier, batch))
@@ -240,6 +270,7 @@ class Residency:
         self._unsure -= {Tier.L0}
         if len(known) < len(self._pools):
             self._unsure |= {Tier.L1}
+            self._strides = None
         self._pools = known
 
     def _evict_all(self, tier: Tier, reason: EvictionReason, batch: _Batch) -> Iterator[BlockEvent]:

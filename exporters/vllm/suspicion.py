@@ -42,6 +42,8 @@ class Suspect(StrEnum):
     """L0 hits stay at zero although requests are served as if they hit."""
     SEVERAL_SERVERS = "several_servers_on_one_page"
     """Servers with counters of their own answer at one address in turn."""
+    STRIDES_MISSING = "l1_events_leave_out_blocks"
+    """Only every n-th block that is stored in host memory is told: how full L1 is, is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,22 @@ def judge(reading: EngineReading, *, where: str) -> Verdict:
     if _stuck(reading):
         return Verdict((*external, _hits_stuck(reading, where)), lookups=False, split=False)
     return Verdict(external)
+
+
+def strides_missing(stride: int, holes: int, judged: int, *, where: str) -> Finding:
+    """Of the blocks in host memory only every `stride`-th is told; `where` names the engine's events."""
+    error = BadInput(
+        f"the engine's events name every {_ordinal(stride)} block of what it stores in host memory: "
+        f"{holes} of {judged} blocks lie behind one that was never told",
+        where=where,
+        fix="which blocks L1 holds is left out until the engine restarts; ranks that hold the same heads "
+        "share the blocks among them: use a release whose connector tells the blocks of all of them",
+    )
+    return Finding(Suspect.STRIDES_MISSING, Severity.WARNING, error)
+
+
+def _ordinal(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
 def _external(reading: EngineReading, where: str) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +33,8 @@ ENVIRONMENT = {
 class LMCacheServer:
     """`lmcache server` with an L1 of so many chunks and a directory as L2; use it as a context manager.
 
-    `module` is the config of the probe's module. Output goes to `folder`/lmcache.log.
+    `module` is the config of the probe's module, which is left out without `probe`. Output goes to
+    `folder`/lmcache.log.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class LMCacheServer:
         chunk_bytes: int = CHUNK_BYTES,
         watermark_ratio: float = 0.8,
         pool: Path | None = None,
+        probe: bool = True,
         arguments: tuple[str, ...] = (),
         environ: Mapping[str, str] | None = None,
         **module: object,
@@ -54,7 +57,7 @@ class LMCacheServer:
         self._watermark_ratio = watermark_ratio
         self._arguments = arguments
         self._environ = {**os.environ, **ENVIRONMENT, **(environ or {})}
-        self._module = module
+        self._module = module if probe else None
         self._log = folder / "lmcache.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.pool = pool or folder / "pool"
@@ -84,6 +87,12 @@ class LMCacheServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def processor_seconds(self) -> float:
+        """Return the time that its threads have spent on a processor so far."""
+        assert self._process is not None
+        # the kernel's name of another process's processor clock, as clock_getcpuclockid makes it
+        return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def metrics(self) -> str:
         """Return its Prometheus page."""
@@ -142,6 +151,23 @@ class LMCacheServer:
         assert eventually(answers, START_SECONDS, pause_seconds=0.1), f"no answer:\n{self.log_end()}"
 
     def _command(self) -> list[object]:
+        return [
+            self._environment.command, "server", "--instance-id", "server-under-test",
+            "--host", "127.0.0.1", "--port", self.rpc_port,
+            "--http-host", "127.0.0.1", "--http-port", self.http_port,
+            "--chunk-size", CHUNK_TOKENS, "--supported-transfer-mode", "auto",
+            "--l1-size-gb", self._l1_gib, "--no-l1-use-lazy",
+            "--eviction-policy", "LRU", "--eviction-ratio", 0.25,
+            "--eviction-trigger-watermark", self._watermark_ratio,
+            "--l2-adapter", json.dumps({"type": "fs", "base_path": str(self.pool), "shared": True}),
+            *self._probe(),
+            *self._arguments,
+        ]  # fmt: skip
+
+    def _probe(self) -> tuple[str, ...]:
+        """The flag that loads the probe, if it is wanted."""
+        if self._module is None:
+            return ()
         module = {
             "module_path": "tierscope_probe.lmcache_module",
             "factory_name": "build_server_modules",
@@ -152,18 +178,7 @@ class LMCacheServer:
                 **self._module,
             },
         }
-        return [
-            self._environment.command, "server", "--instance-id", "server-under-test",
-            "--host", "127.0.0.1", "--port", self.rpc_port,
-            "--http-host", "127.0.0.1", "--http-port", self.http_port,
-            "--chunk-size", CHUNK_TOKENS, "--supported-transfer-mode", "auto",
-            "--l1-size-gb", self._l1_gib, "--no-l1-use-lazy",
-            "--eviction-policy", "LRU", "--eviction-ratio", 0.25,
-            "--eviction-trigger-watermark", self._watermark_ratio,
-            "--l2-adapter", json.dumps({"type": "fs", "base_path": str(self.pool), "shared": True}),
-            "--server-module", json.dumps(module),
-            *self._arguments,
-        ]  # fmt: skip
+        return "--server-module", json.dumps(module)
 
 
 class LMCacheClient(LineProcess):

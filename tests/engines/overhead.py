@@ -22,6 +22,7 @@ import numpy as np
 from tests.engines import hook
 from tests.engines.environment import Environment, vllm_environment
 from tests.engines.page import Page
+from tests.engines.pairs import Ratio, in_pairs, table
 from tests.engines.server import BLOCK_TOKENS, MAX_SEQUENCES, EngineServer, eventually, transfer_config
 from tests.engines.workload import Workload
 
@@ -33,7 +34,6 @@ LONG_PROMPTS = (
 )  # fmt: skip
 REQUESTS_A_BURST = 24
 STATS_SECONDS = 30.0
-RESAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,6 @@ class Slope:
 
     us_at_64_blocks: float
     us_a_further_block: float
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Paired ratios: their median with its 95 % bootstrap interval, and the middle half of them."""
-
-    what: str
-    pairs: int
-    median: float
-    low: float
-    high: float
-    lower_quartile: float
-    upper_quartile: float
 
 
 @dataclass(frozen=True)
@@ -104,12 +91,7 @@ def slope(costs: Sequence[Cost]) -> Slope:
 
 
 def against(environment: Environment, folder: Path, *, pairs: int) -> list[Ratio]:
-    """Send the same bursts to an engine with the probe and to one without, taking turns in going first.
-
-    The last row has no probe in it: it compares the engine without one to itself a pair earlier, and so says
-    how much of the others is noise.
-    """
-    took: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    """Send the same bursts to an engine with the probe and to one without."""
     with ExitStack() as stack:
         asked = {}
         for probed in (True, False):
@@ -117,15 +99,8 @@ def against(environment: Environment, folder: Path, *, pairs: int) -> list[Ratio
             asked[probed] = stack.enter_context(Workload(stack.enter_context(server).url))
         for workload in asked.values():
             _burst(workload, "warm")
-        for pair in range(pairs):
-            for probed in (True, False) if pair % 2 else (False, True):
-                took[probed].append(_burst(asked[probed], pair))
-    on, off = np.array(took[True]), np.array(took[False])
-    return [
-        _ratio("time of a burst, with / without", on[:, 0] / off[:, 0]),
-        _ratio("median latency in a burst, with / without", on[:, 1] / off[:, 1]),
-        _ratio("time of a burst, without / without a pair earlier", off[1:, 0] / off[:-1, 0]),
-    ]
+        names = ("time of a burst", "median latency in a burst")
+        return in_pairs(lambda probed, pair: _burst(asked[probed], pair), names, pairs)
 
 
 def markdown(report: Report) -> str:
@@ -140,12 +115,7 @@ def markdown(report: Report) -> str:
         for c in report.costs
     ]
     lines += ["", f"A further block costs {report.slope.us_a_further_block:.3f} µs.", ""]
-    lines += ["| ratio | pairs | median | 95 % interval | middle half |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {r.what} | {r.pairs} | {r.median:.3f} | {r.low:.3f} – {r.high:.3f} "
-        f"| {r.lower_quartile:.3f} – {r.upper_quartile:.3f} |"
-        for r in report.ratios
-    ]
+    lines += table(report.ratios)
     return "\n".join(lines)
 
 
@@ -232,15 +202,6 @@ def _burst(workload: Workload, name: object) -> tuple[float, float]:
     with ThreadPoolExecutor(MAX_SEQUENCES) as pool:
         latencies = list(pool.map(one, range(REQUESTS_A_BURST)))
     return time.perf_counter() - began, statistics.median(latencies)
-
-
-def _ratio(what: str, ratios: np.ndarray) -> Ratio:
-    rng = np.random.default_rng(0)
-    medians = np.median(rng.choice(ratios, size=(RESAMPLES, len(ratios))), axis=1)
-    low, high = np.quantile(medians, [0.025, 0.975])
-    lower, upper = np.quantile(ratios, [0.25, 0.75])
-    numbers = map(float, (np.median(ratios), low, high, lower, upper))
-    return Ratio(what, len(ratios), *numbers)
 
 
 def main(arguments: Sequence[str]) -> None:

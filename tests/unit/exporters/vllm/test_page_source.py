@@ -181,6 +181,26 @@ def test_the_size_and_fill_of_l0_come_from_the_page_and_the_events(source, engin
     assert (facts.model, facts.block_tokens) == ("m", 16)
 
 
+def test_the_blocks_of_a_tier_have_the_size_that_its_events_tell(source, engines):
+    """UD-34: 64 names of four tokens are one block of 256, not 64 of them; the page's size is L0's alone."""
+    facts = engines.facts(ENGINE)
+    facts.residency = Residency(str(ENGINE), "events")
+    stored = [
+        BlocksStored("GPU", 0, (64,), None, 256),
+        BlocksStored("CPU", 0, tuple(range(1, 65)), None, 4),
+    ]
+    facts.residency.apply(ChangeBatch(1.0, tuple(stored), 0))
+    config = 'vllm:cache_config_info{engine="0",block_size="256",num_gpu_blocks="101"} 1\n'
+
+    reading = read(source, counters(10) + config)
+
+    samples = [entry for entry in reading.entries if isinstance(entry, TierSample)]
+    assert {each.tier: each.used_blocks * each.block_tokens for each in samples} == {
+        Tier.L0: 256,
+        Tier.L1: 256,
+    }
+
+
 def test_a_page_that_is_no_engines_is_unreadable(source):
     """Another program under the address is a source that is down, not an engine without traffic."""
     with pytest.raises(SourceUnreadable) as caught:

@@ -44,11 +44,11 @@ def test_further_copies_are_told_apart_from_blocks(residency):
     """Three blocks, one of them twice and one of them three times."""
     apply(residency, stored(1), stored(2, 3, parent=1), stored(2, parent=1), stored(3, parent=2))
     apply(residency, stored(3, parent=2))
-    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=3, orphans=0)
+    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=3, orphans=0, block_tokens=16)
 
     apply(residency, removed(3), removed(2))
 
-    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=1, orphans=0)
+    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=1, orphans=0, block_tokens=16)
 
 
 def test_a_block_told_again_in_full_report_mode_is_no_copy(residency):
@@ -58,7 +58,7 @@ def test_a_block_told_again_in_full_report_mode_is_no_copy(residency):
     events, _ = apply(residency, stored(1, 2), stored(3, parent=2))
 
     assert [event.block_hashes for event in events] == [(3,)]
-    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=0, orphans=0)
+    assert residency.held(Tier.L0) == Held(distinct=3, duplicates=0, orphans=0, block_tokens=16)
 
 
 def test_a_copy_that_looked_told_again_is_counted_when_its_removal_shows_it(residency):
@@ -118,4 +118,4 @@ def test_where_a_prefix_needs_no_ancestors_there_are_no_orphans(residency, kind)
 
     apply(residency, removed(1, group=1))
 
-    assert residency.held(Tier.L0) == Held(distinct=2, duplicates=0, orphans=0)
+    assert residency.held(Tier.L0) == Held(distinct=2, duplicates=0, orphans=0, block_tokens=16)

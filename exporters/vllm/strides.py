@@ -1,0 +1,76 @@
+"""Blocks that host memory holds and whose events never came: holes between the blocks it is said to hold.
+
+Where several tensor-parallel ranks hold the same heads, each stores every n-th block alone. An engine that
+tells only what all its ranks told, or what one of them did, leaves out the rest: what it has said of its host
+memory names every n-th block of a chain that the GPU's events name whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+WIDEST = 16
+"""Blocks looked back over: no engine has more ranks that hold the same heads."""
+
+FEWEST = 16
+"""Holes from which on they are no accident."""
+
+SHARE = 0.5
+"""Share of the judged blocks that lie behind a hole. Refused stores leave few holes, and long ones."""
+
+MOST_BLOCKS = 50_000
+"""Blocks and holes remembered."""
+
+
+@dataclass(slots=True)
+class Strides:
+    """What one engine says of its host memory, held against the chains of its GPU cache."""
+
+    _told: dict[int, None] = field(default_factory=dict)
+    _holes: dict[int, int] = field(default_factory=dict)
+    """Blocks never told, right before one that was and behind another that was: how many in a row."""
+    _judged: int = 0
+
+    def look(self, block_hashes: tuple[int, ...], parents: Mapping[int, int]) -> None:
+        """Take blocks that host memory is said to have got; `parents` are those of the GPU's chains."""
+        for block_hash in block_hashes:
+            self._told[block_hash] = None
+            self._holes.pop(block_hash, None)  # it only came later
+            before = parents.get(block_hash)
+            if before is None:
+                continue
+            self._judged += 1
+            width = self._width(before, parents)
+            if width:
+                self._holes[before] = width
+        while len(self._told) > MOST_BLOCKS:
+            del self._told[next(iter(self._told))]
+        if len(self._holes) > MOST_BLOCKS:
+            self._holes.clear()
+            self._judged = 0
+
+    @property
+    def stride(self) -> int | None:
+        """Of how many blocks in a row one is told; None where all of them are."""
+        if len(self._holes) < max(FEWEST, SHARE * self._judged):
+            return None
+        ((width, _),) = Counter(self._holes.values()).most_common(1)
+        return width + 1
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Holes, and blocks judged."""
+        return len(self._holes), self._judged
+
+    def _width(self, before: int, parents: Mapping[int, int]) -> int:
+        """How many blocks from `before` upwards were never told; 0 where none above them was."""
+        block: int | None = before
+        for width in range(WIDEST):
+            if block is None:
+                break
+            if block in self._told:
+                return width
+            block = parents.get(block)
+        return 0
