@@ -19,12 +19,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tests.engines.hook import addresses
 from tests.engines.lmcache_environment import LMCacheEnvironment, lmcache_environment
 from tests.engines.lmcache_records import read_settled
 from tests.engines.lmcache_server import CHUNK_TOKENS, ENVIRONMENT, LMCacheClient, LMCacheServer
 from tests.engines.page import Page
-from tests.engines.pairs import Ratio, in_pairs, table
+from tests.engines.pairs import Ratio, in_turn, ratios, table
 from tests.engines.server import eventually
 
 LOAD = Path(__file__).parent / "lmcache_bus_load.py"
@@ -37,6 +39,9 @@ PROMPTS_A_BURST = 12
 ASKED_AGAIN = 4
 BURSTS_IN_L1 = 8
 PAIRS = 24
+PAIRS_A_LIFE = 4
+KINDS = ("with", "without", "another without")
+FIGURES = ("time of a burst", "median time of a request", "the server's processor time of a burst")
 QUIET_SECONDS = 120.0
 
 
@@ -117,26 +122,40 @@ class Asked:
 
 
 def against(environment: LMCacheEnvironment, folder: Path, *, pairs: int = PAIRS) -> list[Ratio]:
-    """Ask a server with the probe and one without for the same, in alternating pairs."""
+    """Ask a server with the probe and two without for the same, in turn, and new ones after some pairs.
+
+    The last rows have no probe in them: they compare the two without one, and the first of them to itself a
+    pair earlier. So they say how much of the others is noise, and how much is that two processes differ.
+    """
+    lives = [
+        _life(environment, folder / str(first), first, min(PAIRS_A_LIFE, pairs - first))
+        for first in range(0, pairs, PAIRS_A_LIFE)
+    ]
+    on, off, other = (np.concatenate([took[kind] for took in lives]) for kind in KINDS)
+    return [
+        *ratios(FIGURES, "with / without", on, off),
+        *ratios(FIGURES, "without / without, another process", other, off),
+        *ratios(FIGURES, "without / without a pair earlier", off[1:], off[:-1]),
+    ]
+
+
+def _life(environment: LMCacheEnvironment, folder: Path, first: int, pairs: int) -> dict[str, np.ndarray]:
+    """The bursts of servers that were started for them."""
     with ExitStack() as stack:
         asked = {}
-        for probed in (True, False):
-            place = folder / ("with" if probed else "without")
-            place.mkdir()
-            server = stack.enter_context(
-                LMCacheServer(
-                    environment,
-                    place,
-                    l1_chunks=BURSTS_IN_L1 * PROMPTS_A_BURST * CHUNKS,
-                    watermark_ratio=0.5,
-                    probe=probed,
-                )
+        for kind in KINDS:
+            (folder / kind).mkdir(parents=True)
+            server = LMCacheServer(
+                environment,
+                folder / kind,
+                l1_chunks=BURSTS_IN_L1 * PROMPTS_A_BURST * CHUNKS,
+                watermark_ratio=0.5,
+                probe=kind == "with",
             )
-            asked[probed] = Asked(server, stack.enter_context(server.client()))
+            asked[kind] = Asked(server, stack.enter_context(stack.enter_context(server).client()))
         for each in asked.values():
             each.burst(-1)
-        names = ("time of a burst", "median time of a request", "the server's processor time of a burst")
-        return in_pairs(lambda probed, pair: asked[probed].burst(pair), names, pairs)
+        return in_turn(KINDS, lambda kind, pair: asked[kind].burst(pair), pairs, first=first)
 
 
 def _prompts(seed: object, count: int) -> list[list[int]]:

@@ -22,7 +22,7 @@ import numpy as np
 from tests.engines import hook
 from tests.engines.environment import Environment, vllm_environment
 from tests.engines.page import Page
-from tests.engines.pairs import Ratio, in_pairs, table
+from tests.engines.pairs import Ratio, in_turn, ratios, table
 from tests.engines.server import BLOCK_TOKENS, MAX_SEQUENCES, EngineServer, eventually, transfer_config
 from tests.engines.workload import Workload
 
@@ -91,16 +91,25 @@ def slope(costs: Sequence[Cost]) -> Slope:
 
 
 def against(environment: Environment, folder: Path, *, pairs: int) -> list[Ratio]:
-    """Send the same bursts to an engine with the probe and to one without."""
+    """Send the same bursts to an engine with the probe and to one without, taking turns in going first.
+
+    The last rows have no probe in them: they compare the engine without one to itself a pair earlier, and so
+    say how much of the others is noise.
+    """
+    kinds = ("with", "without")
     with ExitStack() as stack:
         asked = {}
-        for probed in (True, False):
-            server = _server(environment, folder, "with" if probed else "without", probe=probed)
-            asked[probed] = stack.enter_context(Workload(stack.enter_context(server).url))
+        for kind in kinds:
+            server = _server(environment, folder, kind, probe=kind == "with")
+            asked[kind] = stack.enter_context(Workload(stack.enter_context(server).url))
         for workload in asked.values():
             _burst(workload, "warm")
-        names = ("time of a burst", "median latency in a burst")
-        return in_pairs(lambda probed, pair: _burst(asked[probed], pair), names, pairs)
+        took = in_turn(kinds, lambda kind, pair: _burst(asked[kind], pair), pairs)
+    on, off, names = took["with"], took["without"], ("time of a burst", "median latency in a burst")
+    return [
+        *ratios(names, "with / without", on, off),
+        *ratios(names, "without / without a pair earlier", off[1:], off[:-1]),
+    ]
 
 
 def markdown(report: Report) -> str:

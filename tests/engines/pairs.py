@@ -1,4 +1,4 @@
-"""A server with the probe against one without: bursts in alternating pairs, and how much is noise."""
+"""Servers with and without the probe, sent the same bursts in turn: ratios of what they took."""
 
 from __future__ import annotations
 
@@ -23,30 +23,28 @@ class Ratio:
     upper_quartile: float
 
 
-def in_pairs(
-    burst: Callable[[bool, int], tuple[float, ...]], names: Sequence[str], pairs: int
-) -> list[Ratio]:
-    """Send the same bursts to the server with the probe and to the one without, taking turns in going first.
+def in_turn(
+    kinds: Sequence[str], burst: Callable[[str, int], tuple[float, ...]], rounds: int, *, first: int = 0
+) -> dict[str, np.ndarray]:
+    """Send the same bursts to servers of several kinds, taking turns in going first.
 
-    `burst` is told which of them and the number of the pair, and returns a figure for each of `names`. The
-    later rows have no probe in them: they compare the server without one to itself a pair earlier, and so
-    say how much of the others is noise.
+    `burst` is told which of them and the number of the round, and returns its figures. Returns (rounds,
+    figures) of each kind.
     """
-    took: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
-    for pair in range(pairs):
-        for probed in (True, False) if pair % 2 else (False, True):
-            took[probed].append(burst(probed, pair))
-    on, off = np.array(took[True]), np.array(took[False])
-    return [
-        *(_ratio(f"{name}, with / without", on[:, n] / off[:, n]) for n, name in enumerate(names)),
-        *(
-            _ratio(f"{name}, without / without a pair earlier", off[1:, n] / off[:-1, n])
-            for n, name in enumerate(names)
-        ),
-    ]
+    took: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in kinds}
+    for number in range(first, first + rounds):
+        turn = number % len(kinds)
+        for kind in (*kinds[turn:], *kinds[:turn]):
+            took[kind].append(burst(kind, number))
+    return {kind: np.array(figures) for kind, figures in took.items()}
 
 
-def table(ratios: Sequence[Ratio]) -> list[str]:
+def ratios(names: Sequence[str], what: str, above: np.ndarray, below: np.ndarray) -> list[Ratio]:
+    """Compare each of the figures; `what` says which servers stand above and below the line."""
+    return [_ratio(f"{name}, {what}", above[:, n] / below[:, n]) for n, name in enumerate(names)]
+
+
+def table(rows: Sequence[Ratio]) -> list[str]:
     """Return the lines of a table."""
     return [
         "| ratio | pairs | median | 95 % interval | middle half |",
@@ -54,7 +52,7 @@ def table(ratios: Sequence[Ratio]) -> list[str]:
         *(
             f"| {r.what} | {r.pairs} | {r.median:.3f} | {r.low:.3f} – {r.high:.3f} "
             f"| {r.lower_quartile:.3f} – {r.upper_quartile:.3f} |"
-            for r in ratios
+            for r in rows
         ),
     ]
 
