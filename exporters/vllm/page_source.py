@@ -176,6 +176,7 @@ class EnginePageSource:
         for tier in Tier:
             held = facts.residency.held(tier) if facts.residency is not None else None
             capacity = config.blocks if tier is Tier.L0 else None
+            told = None if held is None or tier is Tier.L0 else held.block_tokens
             offload = host if tier is Tier.L1 and host is not None and host.host_bytes is not None else None
             if capacity is not None or held is not None or offload is not None:
                 yield TierSample(
@@ -186,7 +187,7 @@ class EnginePageSource:
                     pinned_bytes=None if offload is None else offload.pinned_bytes,
                     capacity_blocks=capacity,
                     used_blocks=None if held is None else held.distinct,
-                    block_tokens=(held and held.block_tokens) or config.block_tokens,
+                    block_tokens=told or config.block_tokens,
                     pinned_blocks=pinned_blocks if tier is Tier.L0 else None,
                     duplicate_blocks=None if held is None else held.duplicates,
                     orphan_blocks=None if held is None else held.orphans,

@@ -18,12 +18,16 @@ from tierscope.domain.events import (
     SourceCoverage,
     TierActivity,
     TierSample,
+    TierTransfer,
+    TransferAction,
 )
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.pool import PoolTraffic, Viewpoint
 from tierscope.domain.requests import ExternalReason, RequestRecord, RequestStatus, TokenSplit, TraceContext
 from tierscope.domain.tiers import Tier
+from tierscope.domain.units import GIB
 from tierscope.registry import block_metrics, labels, metrics, pool_metrics
+from tierscope.registry.transfer_metrics import TRANSFERRED_BYTES
 
 SOURCE = SourceId(SourceKind.VLLM_HOOK, str(ENGINE))
 OTHER = SourceId(SourceKind.LMCACHE_METRICS, "node-1")
@@ -222,6 +226,23 @@ def test_a_reading_of_blocks_says_how_full_the_tier_is_and_of_what(ledger):
         block_metrics.DUPLICATE_BLOCKS: {("l0", "e"): 6},
         block_metrics.ORPHAN_BLOCKS: {("l0", "e"): 3},
     }
+
+
+def test_what_two_adapters_hold_stands_apart_and_adds_up(ledger):
+    """UD-24: 40 GiB through one adapter of L2 and 60 GiB through another are 100 GiB of the pool."""
+    stored = [
+        TierTransfer(Tier.L2, "pool", TransferAction.STORE, 2.0, 1.0, adapter, 1, 0, size * GIB)
+        for adapter, size in (("fs", 40), ("fs_native", 60))
+    ]
+
+    ledger.post(OTHER, stored)
+
+    moved = shown(ledger, TRANSFERRED_BYTES)
+    assert moved == {
+        ("l2", "pool", "fs", "store"): 40 * GIB,
+        ("l2", "pool", "fs_native", "store"): 60 * GIB,
+    }
+    assert sum(moved.values()) == 100 * GIB
 
 
 def test_blocks_wanted_again_are_counted_by_tier_with_their_gap(ledger):

@@ -11,13 +11,16 @@ import pytest
 from exporters.engines import EngineFacts
 from exporters.exposition import parse_exposition
 from exporters.fetch import Fetcher
+from exporters.health import Health, Voice
 from exporters.lmcache.in_process import read_workers
 from exporters.lmcache.in_process_source import InProcessSource
 from tests.page_server import PageServer
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.events import TierActivity, TierSample
+from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.settings import InProcessLmcacheSettings
 from tierscope.domain.tiers import Tier
+from tierscope.registry.metrics import COMPLETENESS
 
 MIB = 1024 * 1024
 
@@ -74,6 +77,16 @@ class Engine:
         ]
         known = [value for value in told if value is not None]
         return sum(known) if known else None
+
+
+def completeness(units):
+    """What the page says of a source that came in these units."""
+    voice = Voice(warn=lambda *_: None, inform=lambda *_: None)
+    source = SourceId(SourceKind.LMCACHE_METRICS, "inside")
+    health = Health(source, fresh_seconds=30, since_unix_seconds=0.0, monotonic=lambda: 0.0, voice=voice)
+    health.take(units)
+    (value,) = (sample.value for sample in health.samples() if sample.metric is COMPLETENESS)
+    return value
 
 
 def kinds(reading):
@@ -146,6 +159,7 @@ def test_lost_workers_make_the_reading_a_part(recorded):
     sample = next(e for e in reading.entries if isinstance(e, TierSample))
     assert (reading.units.received, reading.units.missing) == (3, 1)
     assert (sample.used_bytes, sample.capacity_bytes) == (12 * MIB, 12 * MIB)
+    assert completeness(reading.units) == 0.75
 
 
 def test_a_hit_ratio_of_one_is_named_where_lookups_missed(recorded):

@@ -114,6 +114,22 @@ def test_what_two_adapters_hold_is_what_the_server_holds(server):
     assert reading.oddities == []
 
 
+def test_a_model_of_any_name_counts(server):
+    """UD-25: a server labels its models by path, engines by served name; hits of both names are hits."""
+    named = l2_activity(server)
+    unlike = server.page.replace('model_name="test-model"', 'model_name="/models/a"')
+    assert unlike != server.page
+    server.page = unlike + (
+        'lmcache_mp_lookup_hit_l2_tokens_total{cache_salt="",model_name="nobodys"} 64\n'
+        'lmcache_mp_lookup_requested_tokens_total{cache_salt="",model_name="nobodys"} 64\n'
+    )
+
+    activity = l2_activity(server)
+
+    assert activity.lookup_hit_tokens == named.lookup_hit_tokens + 64
+    assert activity.lookup_miss_tokens == named.lookup_miss_tokens
+
+
 @pytest.mark.parametrize(
     ("records_are_read", "engines", "kinds"),
     [

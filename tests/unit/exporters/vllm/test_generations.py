@@ -197,6 +197,16 @@ def test_blocks_in_use_are_not_blocks_that_hold_a_prefix():
     assert sample.used_blocks is None
 
 
+def test_blocks_in_use_and_tokens_in_them_are_two_figures():
+    """UD-29: 66.7 % of the blocks and 36.5 % of the tokens: the engine's figure of tokens is no blocks."""
+    page = Page(RELEASES["0.33"], {"0": ALONE}, usage=0.667)
+    text = page.text() + 'vllm:kv_cache_token_usage_perc{engine="0",model_name="m"} 0.365\n'
+
+    samples = entries(source_of().read(Pages(text), 1000.0), TierSample)
+
+    assert [(sample.pinned_blocks, sample.used_blocks) for sample in samples] == [(667, None)]
+
+
 def test_the_histogram_of_steps_is_not_a_counter():
     """`iteration_tokens_total` ends like a counter, and enters no sum whatever it holds."""
     page = Page(RELEASES["0.33"], {"0": ALONE})
