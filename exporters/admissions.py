@@ -334,7 +334,7 @@ class Admissions:
         outcome.records.append(record)
         outcome.told.append(ended.told)
         if self._facts.lookups is not None:
-            self._facts.lookups.joined(record)
+            self._facts.lookups.joined(record, admit.rid)
 
     def _block_tokens(self, admission: _Admission) -> int:
         return self._facts.block_tokens or _guess_block_tokens(admission)

@@ -10,10 +10,23 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tierscope.analytics.chunk_names import ChunkNames
-from tierscope.domain.requests import CacheLookup, RequestRecord, TierLoad
+from tierscope.domain.requests import (
+    AdmissionName,
+    CacheLookup,
+    LateMove,
+    RequestRecord,
+    TierLoad,
+    TierStore,
+)
 
 MOST_REQUESTS = 100_000
 """Requests whose lookups are kept; of a request that never loads nobody asks for them."""
+
+MOST_TOLD = 20_000
+"""Requests whose admissions are remembered after they were told."""
+
+LATE_SECONDS = 1.0
+"""How long a late copy waits, lest it be of an admission that is told just after it."""
 
 CLOCK_ALLOWANCE_SECONDS = 0.25
 """By how much the clocks of an engine and its cache server may differ."""
@@ -50,16 +63,30 @@ class LookupKeeper(Protocol):
     def cannot_come(self, wanted: Wanted) -> bool:
         """Whether it would be known by now."""
 
-    def joined(self, record: RequestRecord) -> None:
-        """A record has its lookup."""
+    def joined(self, record: RequestRecord, request_id: str) -> None:
+        """A record is told, with its lookup if it has one; `request_id` is the engine's whole one."""
 
 
 @dataclass(slots=True)
 class _Asked:
-    """What one request asked for: lookups by their number, and loads that no lookup has claimed."""
+    """What one request asked for: lookups by their number, loads that no lookup has claimed, and stores."""
 
     lookups: dict[int, CacheLookup] = field(default_factory=dict)
     loads: list[TierLoad] = field(default_factory=list)
+    stores: list[TierStore] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it waits for anybody."""
+        return not (self.lookups or self.loads or self.stores)
+
+
+@dataclass(slots=True)
+class _ToldOf:
+    """The admissions of one request that were told, in order, each with when it was admitted."""
+
+    server: str
+    admissions: list[tuple[float, AdmissionName]] = field(default_factory=list)
 
 
 class Lookups:
@@ -75,6 +102,9 @@ class Lookups:
         self.chunk_tokens = 0
         self._most_requests = most_requests
         self._asked: dict[str, _Asked] = {}
+        self._told: dict[str, _ToldOf] = {}
+        self._late: dict[str, float | None] = {}
+        """Requests that were told and have copies of their own since, with when that was first looked at."""
         self._told_until_unix_seconds = float("-inf")
         self.changes = 0
 
@@ -86,6 +116,12 @@ class Lookups:
     def loaded(self, request_id: str, load: TierLoad) -> None:
         """The server loaded for a request, within a lookup or after it."""
         self._of(request_id).loads.append(load)
+        self._perhaps_late(request_id)
+
+    def stored(self, request_id: str, store: TierStore) -> None:
+        """The server took chunks of a request from its engine."""
+        self._of(request_id).stores.append(store)
+        self._perhaps_late(request_id)
 
     def told_until(self, unix_seconds: float) -> None:
         """Every lookup that ended before this time has been told, or is lost for good."""
@@ -107,19 +143,72 @@ class Lookups:
         )
         mine = [load for load in asked.loads if began <= load.ended_unix_seconds < until]
         asked.loads = [load for load in asked.loads if load.ended_unix_seconds >= until]
-        if not asked.lookups and not asked.loads:
+        if asked.is_empty:
             del self._asked[wanted.request_id]
         return replace(lookup, loads=tuple(mine))
 
-    def joined(self, record: RequestRecord) -> None:
-        """A record has its lookup: note what engine and server call the same first tokens."""
+    def late(self, monotonic_seconds: float) -> list[LateMove]:
+        """Return, once, what was stored for told admissions, and what was loaded and told after them.
+
+        It goes to the last admission before it began.
+        """
+        due: list[LateMove] = []
+        for request_id, since in list(self._late.items()):
+            if since is None:
+                self._late[request_id] = monotonic_seconds
+            elif monotonic_seconds - since >= LATE_SECONDS:
+                del self._late[request_id]
+                due += self._take_late(request_id)
+        return due
+
+    def _take_late(self, request_id: str) -> list[LateMove]:
+        asked, told = self._asked.get(request_id), self._told.get(request_id)
+        if asked is None or told is None:
+            return []
+        # What was loaded before a lookup that still waits for its admission is that one's.
+        loads = [] if asked.lookups else asked.loads
+        moves: list[TierLoad | TierStore] = [*loads, *asked.stores]
+        found: list[LateMove] = []
+        for move in moves:
+            began = (
+                move.ended_unix_seconds if move.started_unix_seconds is None else move.started_unix_seconds
+            )
+            before = [name for at, name in told.admissions if at <= began + CLOCK_ALLOWANCE_SECONDS]
+            if before:
+                found.append(LateMove(before[-1], told.server, move))
+        asked.stores = []
+        if loads:
+            asked.loads = []
+        if asked.is_empty:
+            del self._asked[request_id]
+        return found
+
+    def _perhaps_late(self, request_id: str) -> None:
+        if request_id in self._told:
+            self._late.setdefault(request_id, None)
+
+    def joined(self, record: RequestRecord, request_id: str) -> None:
+        """Remember an admission, and what engine and server call its same first tokens."""
         lookup, size = record.lookup, self.chunk_tokens
-        if lookup is None or lookup.first_chunk_hash is None or size % record.block_tokens:
+        if lookup is None:
+            return
+        self._remember(request_id, record, lookup.server)
+        if lookup.first_chunk_hash is None or size % record.block_tokens:
             return
         blocks = size // record.block_tokens
         if 0 < blocks <= len(record.block_hashes):
             prefix = record.block_hashes[blocks - 1]
             self.names.told(lookup.server, prefix, lookup.first_chunk_hash)
+
+    def _remember(self, request_id: str, record: RequestRecord, server: str) -> None:
+        told = self._told.get(request_id)
+        if told is None:
+            if len(self._told) >= MOST_TOLD:
+                del self._told[next(iter(self._told))]
+            told = self._told[request_id] = _ToldOf(server)
+        told.admissions.append((record.admitted_unix_seconds, record.name))
+        if request_id in self._asked:
+            self._late.setdefault(request_id, None)
 
     def cannot_come(self, wanted: Wanted) -> bool:
         """Whether the lookup of such an admission would have been told by now."""

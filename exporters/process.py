@@ -146,7 +146,7 @@ class Exporter:
         engines = Engines()
         context: Context = zmq.Context()
         opening.callback(context.term)
-        reader = StreamReader((), desk, on_record=spans.emit)
+        reader = StreamReader((), desk, on_record=spans.emit, on_late=spans.emit_late)
         opener = StreamOpener(
             engines, self._hash_secret, context, lambda source: ledger.counted(source, began)
         )

@@ -92,7 +92,7 @@ class StorageReads:
         """Whether it will never be known what such an admission loaded from where."""
         return self._is_told(wanted) and self._is_unsure(wanted)
 
-    def joined(self, record: RequestRecord) -> None:
+    def joined(self, record: RequestRecord, request_id: str) -> None:
         """A record has its lookup; there is nothing to learn from the two."""
 
     def _is_told(self, wanted: Wanted) -> bool:

@@ -15,7 +15,7 @@ from exporters.page_state import Counted, Told
 from exporters.pages import Desk, fault
 from tierscope.domain.errors import BadInput, SourceUnreadable
 from tierscope.domain.events import LedgerEntry
-from tierscope.domain.requests import RequestRecord
+from tierscope.domain.requests import LateMove, RequestRecord
 from tierscope.feed.messages import Gap, Message, Restart, StreamItem
 from tierscope.feed.stream_subscriber import StreamSubscriber, wait
 
@@ -33,7 +33,8 @@ class StreamReading:
     """What one message or restart led to; `missing` units were lost before they were published.
 
     `at_unix_seconds` is the latest time that the message tells, None where it tells none. `told` names each
-    of the entries, where such entries may have to wait.
+    of the entries, where such entries may have to wait. `late` belongs to records told before, for their
+    traces.
     """
 
     entries: list[LedgerEntry] = field(default_factory=list)
@@ -41,6 +42,7 @@ class StreamReading:
     missing: int = 0
     at_unix_seconds: float | None = None
     told: Sequence[Told] = ()
+    late: Sequence[LateMove] = ()
 
 
 class StreamMeaning(Protocol):
@@ -79,6 +81,8 @@ class Stream:
     meaning: StreamMeaning
     health: Health
     counted: Counted = field(default_factory=Counted)
+    late: Sequence[LateMove] = ()
+    """What the last look found for records told before."""
     _undecodable: int = 0
     """Frames that the subscriber could not read, as of the last look."""
     _seen_at: float | None = None
@@ -97,6 +101,7 @@ class Stream:
         self._look_at_link(desk)
         settled = self.meaning.settle(desk.monotonic())
         self._part(settled, past, entries, waited=True)
+        self.late = settled.late
         oddities += settled.oddities
         # What is wrong may come from another stream, too: two servers that disagree.
         desk.oddities.hold(self.health.source, self.meaning.findings)
@@ -179,16 +184,23 @@ class Stream:
 class StreamReader:
     """Reads all streams on one thread until it is stopped: what they know of one another needs no locks.
 
-    `on_record` is called with every request record after it was handed on; it must not wait.
+    `on_record` is called with every request record after it was handed on, `on_late` with what is told of one
+    afterwards; neither may wait.
     """
 
     def __init__(
-        self, streams: Sequence[Stream], desk: Desk, *, on_record: Callable[[RequestRecord], None]
+        self,
+        streams: Sequence[Stream],
+        desk: Desk,
+        *,
+        on_record: Callable[[RequestRecord], None],
+        on_late: Callable[[LateMove], None],
     ) -> None:
         self._streams = list(streams)
         self._changes: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
         self._desk = desk
         self._on_record = on_record
+        self._on_late = on_late
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streams", daemon=True)
 
@@ -248,6 +260,8 @@ class StreamReader:
             for entry in stream.drain(self._desk):
                 if isinstance(entry, RequestRecord):
                     self._on_record(entry)
+            for move in stream.late:
+                self._on_late(move)
         except Exception as error:  # a fault of ours in one stream must not end the others
             log.exception("%s: reading it failed", stream.health.source)
             stream.health.failed(fault(error, stream.health.source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -63,6 +63,25 @@ def _lmcache_records(path: Path, chunk_tokens: int) -> Iterator[dict[str, object
     for after_seconds in (10.0, 20.0):
         at = events[-1].timestamp + after_seconds
         yield write("stats", at, len(events), 1_000, 0, 0, 0, 1_000, 0, 0, 0, 0.0)
+
+
+def admissions_of_lookups(path: Path, traceparents: Mapping[str, str]) -> list[bytes]:
+    """Hook records derived from a run of a server that a client asked in place of an engine.
+
+    Each was admitted when its lookup was answered, loaded all that was found, and had its first token half a
+    second later. `traceparents` are their callers' by request.
+    """
+    payloads = []
+    for lookup in (record for record in _lmcache_records(path, 64) if record["t"] == "lookup"):
+        rid, asked_at, at = str(lookup["rid"]), lookup["start"], lookup["end"]
+        assert isinstance(asked_at, float)
+        assert isinstance(at, float)
+        admit = {"t": "admit", "ts": at, "rid": rid, "attempt": 0, "prompt": lookup["prompt_tokens"]}
+        admit |= {"local": 0, "external": lookup["hit_tokens"], "arrival": asked_at}
+        admit["trace"] = {"traceparent": traceparents[rid]}
+        first = {"t": "first", "ts": at + 0.5, "rid": rid, "ttft_s": at + 0.5 - asked_at}
+        payloads.append(msgspec.msgpack.encode([admit, first]))
+    return payloads
 
 
 def admissions_under_lmcache(folder: Path) -> list[bytes]:

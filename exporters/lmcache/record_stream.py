@@ -29,7 +29,7 @@ from tierscope.domain.events import (
     TierTransfer,
     TransferAction,
 )
-from tierscope.domain.requests import CacheLookup, TierLoad
+from tierscope.domain.requests import CacheLookup, TierLoad, TierStore
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import block_hash_of_bytes
 
@@ -102,9 +102,9 @@ class RecordStream:
         self.stale = False
         return StreamReading(entries)
 
-    def settle(self, monotonic_seconds: float) -> StreamReading:  # noqa: ARG002  nothing here waits
-        """Nothing waits for a time to come."""
-        return StreamReading()
+    def settle(self, monotonic_seconds: float) -> StreamReading:
+        """Hand on what was moved for admissions that were told before it."""
+        return StreamReading(late=self.lookups.late(monotonic_seconds))
 
     def _entries(self, record: wire.Record, sequence: int, ordinal: int) -> Iterator[LedgerEntry]:
         match record:
@@ -159,8 +159,8 @@ class RecordStream:
         match record:
             case wire.Transfer():
                 action = TransferAction.STORE if record.direction == "store" else TransferAction.LOAD
-                if record.rid is not None and action is TransferAction.LOAD:
-                    self.lookups.loaded(record.rid, _transfer_as_load(record))
+                if record.rid is not None:
+                    self._copied(record.rid, action, record)
                 if record.keys:
                     yield TierTransfer(
                         Tier.L1,
@@ -187,6 +187,15 @@ class RecordStream:
                 chunks = _numbers(record.chunks)
                 self._written.passed_over((record.model, record.salt), chunks, record.ts)
                 yield self._failed(Tier.L2, TransferAction.LOAD, record)
+
+    def _copied(self, request_id: str, action: TransferAction, record: wire.Transfer) -> None:
+        """Keep a copy between L1 and an engine for the request it was made for."""
+        if action is TransferAction.LOAD:
+            load = TierLoad(Tier.L1, record.end, record.start, record.keys, record.bytes)
+            self.lookups.loaded(request_id, load)
+        elif record.keys:
+            store = TierStore(Tier.L1, record.end, record.start, record.keys, record.bytes)
+            self.lookups.stored(request_id, store)
 
     def _loaded(self, record: wire.Load) -> TierTransfer:
         moved, size = record.loaded_keys, record.bytes
@@ -330,10 +339,6 @@ class RecordStream:
             sequence=sequence,
             ordinal=ordinal,
         )
-
-
-def _transfer_as_load(record: wire.Transfer) -> TierLoad:
-    return TierLoad(Tier.L1, record.end, record.start, record.keys, record.bytes)
 
 
 def _numbers(chunks: Sequence[bytes]) -> tuple[int, ...]:

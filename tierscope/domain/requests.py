@@ -103,6 +103,17 @@ class TierLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class TierStore:
+    """One copy of a request's chunks from its engine into a tier; None means the server does not say."""
+
+    tier: Tier
+    ended_unix_seconds: float
+    started_unix_seconds: float | None = None
+    blocks: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CacheLookup:
     """What the cache server below the engine found for an admission, and what it loaded for it.
 
@@ -118,6 +129,19 @@ class CacheLookup:
     started_unix_seconds: float | None = None
     loads: tuple[TierLoad, ...] = ()
     first_chunk_hash: int | None = None
+
+
+AdmissionName = tuple[EngineId, str, int, float]
+"""Engine, request, attempt and time of an admission: clients may use one request id twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateMove:
+    """What a cache server moved for an admission and told when that had been told already."""
+
+    admission: AdmissionName
+    server: str
+    move: TierLoad | TierStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +200,11 @@ class RequestRecord:
         if (self.tokens.external > 0) != (self.external_reason is not None):
             return f"{self.tokens.external} external tokens with the reason {self.external_reason}"
         return None
+
+    @property
+    def name(self) -> AdmissionName:
+        """What it is called among all admissions."""
+        return self.engine, self.request_id, self.attempt, self.admitted_unix_seconds
 
     @property
     def counts(self) -> bool:

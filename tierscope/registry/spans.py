@@ -58,6 +58,11 @@ READ_BLOCKS = SpanAttribute(
 )
 READ_BYTES = SpanAttribute("tierscope.read.bytes", int, "Bytes read; absent if not told.")
 
+STORED_BLOCKS = SpanAttribute(
+    "tierscope.store.blocks", int, "Objects stored: a chunk has one for each KV rank; absent if not told."
+)
+STORED_BYTES = SpanAttribute("tierscope.store.bytes", int, "Bytes stored; absent if not told.")
+
 KV_LOOKUP = Span(
     name="kv.lookup",
     help="One admission, with its tokens by tier: from arrival to first token or, where none came, to the "
@@ -105,6 +110,13 @@ KV_L1_READ = Span(
     "none where the engine copies by itself.",
     attributes=(READ_BLOCKS, READ_BYTES, SOURCE),
 )
+KV_L1_STORE = Span(
+    name="kv.l1.store",
+    help="One copy from the engine to L1, a child of `kv.lookup`, as the cache server tells it. What was "
+    "computed is stored when it is there, so it may begin after the first token, with which its parent ends. "
+    "There is none where the engine copies by itself, and none for L2: its writes are of several requests.",
+    attributes=(STORED_BLOCKS, STORED_BYTES, SOURCE),
+)
 KV_L2_READ = Span(
     name="kv.l2.read",
     help="One load from L2 to L1 for an admission, a child of `kv.lookup`: from the task's submission to its "
@@ -112,5 +124,5 @@ KV_L2_READ = Span(
     attributes=(ADAPTER, READ_BLOCKS, READ_BYTES, SOURCE),
 )
 
-SPANS: tuple[Span, ...] = (KV_LOOKUP, KV_LOAD, KV_L1, KV_L1_READ, KV_L2_READ)
+SPANS: tuple[Span, ...] = (KV_LOOKUP, KV_LOAD, KV_L1, KV_L1_READ, KV_L1_STORE, KV_L2_READ)
 """Every span."""

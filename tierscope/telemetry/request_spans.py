@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tierscope.domain.identity import SourceId, SourceKind
-from tierscope.domain.requests import CacheLookup, RequestRecord, RequestStatus
+from tierscope.domain.requests import CacheLookup, RequestRecord, RequestStatus, TierLoad, TierStore
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.registry import spans as table
 from tierscope.registry.types import Span, SpanAttribute
@@ -63,14 +63,28 @@ def _server_spans(lookup: CacheLookup | None) -> Iterator[PlannedSpan]:
     }
     yield from _told(table.KV_L1, lookup.started_unix_seconds, lookup.ended_unix_seconds, hits)
     for load in lookup.loads:
-        read: dict[SpanAttribute, AttributeValue | None] = {
-            table.ADAPTER: load.adapter,
-            table.READ_BLOCKS: load.blocks,
-            table.READ_BYTES: load.size_bytes,
-            table.SOURCE: source,
+        yield from move_spans(lookup.server, load)
+
+
+def move_spans(server: str, move: TierLoad | TierStore) -> Iterator[PlannedSpan]:
+    """Yield the span of a read or a store of a cache server; nothing where nobody saw it begin.
+
+    Raises ValueError or OverflowError where its times are none.
+    """
+    values: dict[SpanAttribute, AttributeValue | None] = {
+        table.SOURCE: str(SourceId(SourceKind.LMCACHE_RECORDS, server))
+    }
+    if isinstance(move, TierStore):
+        span = table.KV_L1_STORE
+        values |= {table.STORED_BLOCKS: move.blocks, table.STORED_BYTES: move.size_bytes}
+    else:
+        span = table.KV_L2_READ if move.tier is Tier.L2 else table.KV_L1_READ
+        values |= {
+            table.ADAPTER: move.adapter,
+            table.READ_BLOCKS: move.blocks,
+            table.READ_BYTES: move.size_bytes,
         }
-        span = table.KV_L2_READ if load.tier is Tier.L2 else table.KV_L1_READ
-        yield from _told(span, load.started_unix_seconds, load.ended_unix_seconds, read)
+    yield from _told(span, move.started_unix_seconds, move.ended_unix_seconds, values)
 
 
 def _told(

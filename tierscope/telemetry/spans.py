@@ -21,18 +21,21 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from tierscope.domain.requests import RequestRecord, TraceContext
+from tierscope.domain.requests import AdmissionName, LateMove, RequestRecord, TraceContext
 from tierscope.domain.settings import OtlpProtocol
 from tierscope.registry.metrics import SPANS_BY_RESULT
 from tierscope.registry.types import Sample
 from tierscope.telemetry.delivery import Delivery
 from tierscope.telemetry.otlp import EXPORT_TIMEOUT_SECONDS, SCOPE, resource_of, span_exporter
-from tierscope.telemetry.request_spans import PlannedSpan, spans_of
+from tierscope.telemetry.request_spans import PlannedSpan, move_spans, spans_of
 
 log = logging.getLogger(__name__)
 
 QUEUE_SPANS = 8_192
 BATCH_SPANS = 512
+MOST_ADMISSIONS = 20_000
+"""Admissions whose spans are remembered for what a cache server tells of them later."""
+
 SCHEDULE_SECONDS = 1.0
 """How long a span may wait for others to be sent with it."""
 
@@ -71,6 +74,7 @@ class SpanSink:
     ) -> None:
         self._tally = _Tally(queue_spans)
         self._provider: TracerProvider | None = None
+        self._admissions: dict[AdmissionName, SpanContext] = {}
         if otlp_endpoint is None:
             return
         inner = span_exporter(otlp_endpoint, protocol, timeout_seconds=export_timeout_seconds)
@@ -104,6 +108,29 @@ class SpanSink:
         for planned in inside:
             self._start(planned, set_span_in_context(span, Context())).end(planned.end_ns)
         span.end(lookup.end_ns)
+        if record.lookup is not None:
+            self._admissions[record.name] = span.get_span_context()
+            if len(self._admissions) > MOST_ADMISSIONS:
+                del self._admissions[next(iter(self._admissions))]
+
+    def emit_late(self, late: LateMove) -> None:
+        """Queue the span of what a cache server told after its admission; none for one that is unknown.
+
+        It is called by the thread that calls `emit`.
+        """
+        context = self._admissions.get(late.admission)
+        if context is None:
+            return
+        try:
+            planned = list(move_spans(late.server, late.move))
+        except (ValueError, OverflowError) as error:
+            self._tally.refuse(1)
+            log.debug("%s makes no span: %s", late, error)
+            return
+        if self._tally.take(len(planned)):
+            for each in planned:
+                parent = set_span_in_context(NonRecordingSpan(context), Context())
+                self._start(each, parent).end(each.end_ns)
 
     def _start(self, planned: PlannedSpan, parent: Context) -> Span:
         """Begin a span with all that is known of it, so that nothing about it changes later."""

@@ -17,6 +17,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.subscriber = SimpleNamespace()
+        self.late = ()
         self.drained = 0
         self.threads: set[int] = set()
 
@@ -41,7 +42,7 @@ def polls(monkeypatch):
 
 @pytest.fixture
 def reader():
-    reader = StreamReader((), None, on_record=lambda record: None)
+    reader = StreamReader((), None, on_record=lambda record: None, on_late=lambda move: None)
     yield reader
     reader.stop()
     if reader._thread.ident is not None:
@@ -77,7 +78,10 @@ def test_streams_come_and_go_while_it_reads(reader, polls):
 
 def test_a_change_before_the_start_or_after_the_end_is_made_at_once(polls):
     """Nobody waits for a thread that does not run."""
-    reader, stream = StreamReader((), None, on_record=lambda record: None), Counting()
+    reader, stream = (
+        StreamReader((), None, on_record=lambda record: None, on_late=lambda move: None),
+        Counting(),
+    )
     reader.add([stream])
     reader.start()
     await_true(lambda: stream.drained, "it is read")

@@ -15,11 +15,12 @@ from tierscope.domain.requests import (
     RequestRecord,
     RequestStatus,
     TierLoad,
+    TierStore,
     TokenSplit,
 )
 from tierscope.domain.tiers import Tier
 from tierscope.registry.spans import KV_LOAD, KV_LOOKUP, SPANS
-from tierscope.telemetry.request_spans import ATTRIBUTES, attributes_of, spans_of
+from tierscope.telemetry.request_spans import ATTRIBUTES, attributes_of, move_spans, spans_of
 
 RECORD = RequestRecord(
     engine=EngineId("shop", "chat", "pod-0", 1),
@@ -70,9 +71,14 @@ LOOKUP = CacheLookup(
 """Everything that a cache server can tell of an admission."""
 
 
+STORE = TierStore(Tier.L1, 1_700_000_002.5, 1_700_000_002.25, 3, 6144)
+"""One that was told after the admission."""
+
+
 def test_every_attribute_of_the_table_is_made_and_no_other():
     """A row added to the span table without a value is found here."""
-    made = {span.name: set(span.attributes) for span in spans_of(replace(RECORD, lookup=LOOKUP))}
+    spans = (*spans_of(replace(RECORD, lookup=LOOKUP)), *move_spans("node", STORE))
+    made = {span.name: set(span.attributes) for span in spans}
     absent = {"tierscope.external_reason"}
 
     assert made == {span.name: {each.key for each in span.attributes} - absent for span in SPANS}
@@ -107,6 +113,20 @@ def test_what_the_cache_server_did_has_its_own_times():
         "tierscope.read.bytes": 4096,
         "tierscope.source": "lmcache_records:node",
     }
+
+
+def test_what_was_stored_has_its_own_times():
+    """They may be later than all of the admission."""
+    (store,) = move_spans("node", STORE)
+
+    assert store.name == "kv.l1.store"
+    assert times_of(store) == (2.25, 2.5)
+    assert store.attributes == {
+        "tierscope.store.blocks": 3,
+        "tierscope.store.bytes": 6144,
+        "tierscope.source": "lmcache_records:node",
+    }
+    assert not list(move_spans("node", replace(STORE, started_unix_seconds=None)))
 
 
 def test_what_began_unseen_has_no_span():

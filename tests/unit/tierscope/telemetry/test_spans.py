@@ -12,8 +12,17 @@ import pytest
 from tests.otlp_receiver import RECEIVERS, OtlpReceiver, attributes_on
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.identity import EngineId
-from tierscope.domain.requests import RequestRecord, RequestStatus, TokenSplit, TraceContext
+from tierscope.domain.requests import (
+    CacheLookup,
+    LateMove,
+    RequestRecord,
+    RequestStatus,
+    TierStore,
+    TokenSplit,
+    TraceContext,
+)
 from tierscope.domain.settings import OtlpProtocol
+from tierscope.domain.tiers import Tier
 from tierscope.telemetry.spans import SpanSink
 
 RECORD = RequestRecord(
@@ -131,6 +140,38 @@ def test_children_of_one_request_are_spans_of_their_own(sent):
     assert first.trace_id == second.trace_id
     assert first.parent_span_id == second.parent_span_id
     assert first.span_id != second.span_id
+
+
+def test_what_is_told_of_a_record_later_is_inside_its_lookup(receiver, sink_for):
+    """A child of the span that was sent long ago; of a record without a cache server, or of none, no span."""
+    found = replace(RECORD, trace=TRACE, lookup=CacheLookup("node", 1_700_000_000.5, 0, 0))
+    other, gone = replace(RECORD, attempt=0, request_id="chatcmpl-2"), ("e", "r", 0, 0.0)
+    store = TierStore(Tier.L1, 1_700_000_009.5, 1_700_000_009.25, 2, 4096)
+
+    with sink_for(receiver.endpoint, export_timeout_seconds=5) as sink:
+        for record in (found, other):
+            sink.emit(record)
+        for name in (found.name, other.name, gone):
+            sink.emit_late(LateMove(name, "node", store))
+        sink.emit_late(LateMove(found.name, "node", replace(store, started_unix_seconds=float("nan"))))
+
+    late = [span for span in receiver.spans if span.name == "kv.l1.store"]
+    lookup = next(span for span in receiver.spans if span.trace_id.hex() == TRACE.trace_id)
+    assert [(span.trace_id, span.parent_span_id) for span in late] == [(lookup.trace_id, lookup.span_id)]
+    assert sink.results["exported"] == 3
+    assert sink.results["not_taken"] == 1
+
+
+def test_what_is_told_later_of_a_trace_that_is_not_recorded_gets_no_span(receiver, sink_for):
+    """As its admission got none."""
+    unrecorded = replace(TRACE, sampled=False)
+    record = replace(RECORD, trace=unrecorded, lookup=CacheLookup("node", 1_700_000_000.5, 0, 0))
+
+    with sink_for(receiver.endpoint) as sink:
+        sink.emit(record)
+        sink.emit_late(LateMove(record.name, "node", TierStore(Tier.L1, 2e9, 2e9, 1, 1)))
+
+    assert receiver.spans == []
 
 
 def test_without_a_caller_each_span_begins_a_trace_of_its_own(sent):
