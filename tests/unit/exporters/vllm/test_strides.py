@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporters.vllm.event_stream import EventStream
-from exporters.vllm.events import BlocksCleared, BlocksStored
+from exporters.vllm.events import BlocksCleared, BlocksStored, decode_events
 from exporters.vllm.residency import Residency
 from exporters.vllm.strides import Strides
 from tests.cache_changes import apply, removed, stored
@@ -156,15 +156,36 @@ def test_an_engine_that_begins_anew_is_judged_anew(residency):
     assert residency.resident(Tier.L1) == BLOCKS
 
 
-def test_no_recorded_engine_leaves_out_blocks(captures):
-    """One with a host tier and a directory, heard from its first message."""
-    stream = EventStream(Residency(str(ENGINE), "events"), 0, where="events")
+def recorded_changes(captures):
+    """What an engine with a host tier told before a clear, after which nothing of that tier is known."""
+    for payload in event_payloads(captures / "vllm" / "run-b-offload-tiers" / "kv_events.jsonl"):
+        changes = decode_events(payload, where="capture").changes
+        if BlocksCleared() in changes:
+            return
+        yield from changes
 
-    for sequence, payload in enumerate(
-        event_payloads(captures / "vllm" / "run-b-offload-tiers" / "kv_events.jsonl")
-    ):
-        stream.message(payload, sequence)
-        assert stream.findings == []
+
+def test_a_recorded_engine_leaves_out_nothing(captures, residency):
+    """It tells whole chains of its host memory, block by block."""
+    for change in recorded_changes(captures):
+        apply(residency, change)
+
+    assert kinds(residency) == []
+    assert residency._strides.seen == (0, 210)
+
+
+def test_a_recorded_engine_of_which_every_second_block_is_not_told_is_flagged(captures, residency):
+    """As if two ranks had stored in turn, and only one of them been heard."""
+    place = {}
+    for change in recorded_changes(captures):
+        if isinstance(change, BlocksStored):
+            before = change.parent_hash
+            for block in change.block_hashes:
+                place[block], before = place.get(before, -1) + 1, block
+        if getattr(change, "medium", None) != "CPU" or place[change.block_hashes[-1]] % 2:
+            apply(residency, change)
+
+    assert kinds(residency) == [MISSING]
 
 
 @pytest.mark.parametrize("sizes", [(4, 16), (16, 4)])
