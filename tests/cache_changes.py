@@ -9,12 +9,12 @@ from exporters.vllm.events import BlocksRemoved, BlocksStored, ChangeBatch
 
 def stored(*hashes, medium="GPU", parent=None, group=0, tokens=16):
     """Blocks are stored."""
-    return BlocksStored(medium, group, hashes, parent, tokens)
+    return BlocksStored(hashes, medium, group, parent, tokens)
 
 
 def removed(*hashes, medium="GPU", group=0):
     """Blocks are removed."""
-    return BlocksRemoved(medium, group, hashes)
+    return BlocksRemoved(hashes, medium, group)
 
 
 def apply(residency, *changes):

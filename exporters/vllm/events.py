@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeGuard
+from typing import Annotated, TypeGuard
 
 import msgspec
 
@@ -22,6 +21,51 @@ from tierscope.domain.units import BLOCK_HASH_MASK, block_hash_of_bytes
 BlockHash = int | bytes
 
 _NIL = msgspec.Raw(b"\xc0")
+
+
+_Hash = Annotated[int, msgspec.Meta(ge=0)]
+_WIRE_NAMES = {
+    "parent_hash": "parent_block_hash",
+    "block_tokens": "block_size",
+    "group": "group_idx",
+    "kind": "kv_cache_spec_kind",
+}
+
+
+class BlocksStored(
+    msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag_field="type", rename=_WIRE_NAMES
+):
+    """Blocks that one medium now holds (once more). `parent_hash` is the block before the first.
+
+    `kind` is the engine's name of the attention that the blocks serve; None where it does not say.
+    """
+
+    block_hashes: tuple[_Hash, ...]
+    medium: str | None = None
+    group: int = 0
+    parent_hash: _Hash | None = None
+    block_tokens: Count = 0
+    kind: str | None = None
+
+
+class BlocksRemoved(
+    msgspec.Struct, frozen=True, gc=False, tag="BlockRemoved", tag_field="type", rename=_WIRE_NAMES
+):
+    """Blocks of which one medium now holds one copy less."""
+
+    block_hashes: tuple[_Hash, ...]
+    medium: str | None = None
+    group: int = 0
+
+
+class BlocksCleared(msgspec.Struct, frozen=True, gc=False, tag="AllBlocksCleared", tag_field="type"):
+    """The engine emptied its GPU cache."""
+
+
+BlockChange = BlocksStored | BlocksRemoved | BlocksCleared
+
+_decode_changes = msgspec.msgpack.Decoder(tuple[Seconds, tuple[BlockChange, ...], int | None]).decode
+"""Of the way engines write today, nearly all of it: maps with hashes that are numbers. No second step."""
 
 
 class _StoredMap(msgspec.Struct, tag="BlockStored", tag_field="type", gc=False):
@@ -97,37 +141,7 @@ def tier_of_medium(medium: str | None) -> Tier | None:
     return _MEDIA.get(word[1]) if word else None
 
 
-class BlocksStored(msgspec.Struct, frozen=True, gc=False):
-    """Blocks that one medium now holds (once more). `parent_hash` is the block before the first.
-
-    `kind` is the engine's name of the attention that the blocks serve; None where it does not say.
-    """
-
-    medium: str | None
-    group: int
-    block_hashes: tuple[int, ...]
-    parent_hash: int | None
-    block_tokens: int
-    kind: str | None = None
-
-
-class BlocksRemoved(msgspec.Struct, frozen=True, gc=False):
-    """Blocks of which one medium now holds one copy less."""
-
-    medium: str | None
-    group: int
-    block_hashes: tuple[int, ...]
-
-
-class BlocksCleared(msgspec.Struct, frozen=True, gc=False):
-    """The engine emptied its GPU cache."""
-
-
-BlockChange = BlocksStored | BlocksRemoved | BlocksCleared
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeBatch:
+class ChangeBatch(msgspec.Struct, frozen=True, gc=False):
     """What one scheduler step of one engine did to blocks, in order. `rank` is None where not said."""
 
     at_unix_seconds: float
@@ -141,6 +155,10 @@ def decode_events(payload: bytes, *, where: str) -> ChangeBatch:
 
     `where` names the stream, for messages. Raises `BadInput` when not even the batch can be read.
     """
+    try:
+        return ChangeBatch(*_decode_changes(payload))
+    except UNREADABLE:
+        pass  # as other releases write it, or partly unknown
     for decode in (_decode_map_batch, _decode_array_batch):
         try:
             at_unix_seconds, events, rank = decode(payload)
@@ -176,7 +194,7 @@ def _change(event: _Event) -> BlockChange:
             kind=event.kv_cache_spec_kind,
         )
     if isinstance(event, _RemovedMap | _RemovedArray):
-        return BlocksRemoved(event.medium, event.group_idx or 0, _hashes(event.block_hashes))
+        return BlocksRemoved(_hashes(event.block_hashes), event.medium, event.group_idx or 0)
     return BlocksCleared()
 
 

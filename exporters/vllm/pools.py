@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 from exporters.vllm.events import BlocksStored
 from tierscope.domain.tiers import Tier
@@ -33,7 +34,8 @@ class Held:
     block_tokens: int | None = None
 
 
-Doubtful = tuple[float, int | None]
+Copy = tuple[float, int | None]
+"""One copy of a block: when it was stored, and after which block; None at a root, or where it needs none."""
 
 
 @dataclass(slots=True)
@@ -45,59 +47,63 @@ class Pool:
     block_tokens: int = 0
     """Tokens of a whole block, 0 until one was told."""
     duplicates: int = 0
-    _stored_at: dict[int, float] = field(default_factory=dict)
-    """When each block was stored: its oldest copy."""
-    _copies: dict[int, list[float]] = field(default_factory=dict)
-    """When its further copies were stored; hardly any block has them."""
-    _parents: dict[int, int] = field(default_factory=dict)
+    _stored: dict[int, Copy] = field(default_factory=dict)
+    """Each block's oldest copy."""
+    _copies: dict[int, list[Copy]] = field(default_factory=dict)
+    """Its further copies; hardly any block has them."""
     _partial: set[int] = field(default_factory=set)
     """Blocks that hold less than a whole block's tokens."""
-    _doubtful: dict[int, list[Doubtful]] = field(default_factory=dict)
-    """Blocks that were told again, which may have been further copies: when, after which parent."""
+    _doubtful: dict[int, list[Copy]] = field(default_factory=dict)
+    """Blocks that were told again, which may have been further copies."""
 
     @property
     def blocks(self) -> Set[int]:
         """The distinct blocks, as they are now and later."""
-        return self._stored_at.keys()
+        return self._stored.keys()
 
-    @property
-    def parents(self) -> Mapping[int, int]:
-        """The block before each resident block that has one."""
-        return self._parents
+    def parent_of(self, block_hash: int) -> int | None:
+        """Return the block before a resident block; None where it has none, or is not here."""
+        copy = self._stored.get(block_hash)
+        return None if copy is None else copy[1]
 
     def __len__(self) -> int:
         """Copies, all counted."""
-        return len(self._stored_at) + self.duplicates
+        return len(self._stored) + self.duplicates
 
     def add(self, stored: BlocksStored, at_unix_seconds: float) -> None:
         """Count one more copy of each block of a path, at least one; nearly always the first."""
         hashes = stored.block_hashes
         self.chained = stored.kind in CHAINED_KINDS
         self._note_size(hashes, stored.block_tokens)
-        first = dict.fromkeys(hashes, at_unix_seconds)
-        if len(first) == len(hashes) and self._stored_at.keys().isdisjoint(first):
-            self._stored_at.update(first)
+        first = dict(self._copies_of(stored, at_unix_seconds))
+        if len(first) == len(hashes) and self._stored.keys().isdisjoint(first):
+            self._stored.update(first)
         else:
-            for block_hash in hashes:
-                self._add_copy(block_hash, at_unix_seconds)
-        if self.chained:
-            if stored.parent_hash is not None:
-                self._parents[hashes[0]] = stored.parent_hash
-            if len(hashes) > 1:
-                self._parents.update(zip(hashes[1:], hashes, strict=False))
+            for block_hash, copy in self._copies_of(stored, at_unix_seconds):
+                self._add_copy(block_hash, copy)
 
-    def take(self, block_hash: int) -> float | None:
-        """Count one copy less, the oldest; return when it was stored, None where there was none."""
+    def _copies_of(self, stored: BlocksStored, at_unix_seconds: float) -> Iterator[tuple[int, Copy]]:
+        hashes = stored.block_hashes
+        parents = chain((stored.parent_hash,), hashes) if self.chained else repeat(None)
+        return zip(hashes, zip(repeat(at_unix_seconds), parents, strict=False), strict=False)
+
+    def take_each(self, block_hashes: Sequence[int]) -> list[Copy | None]:
+        """Count one copy less of each block, the oldest; return them, None where there was none."""
+        if self._copies or self._partial:
+            return list(map(self._take, block_hashes))
+        take = self._stored.pop
+        return [take(block_hash, None) for block_hash in block_hashes]
+
+    def _take(self, block_hash: int) -> Copy | None:
         copies = self._copies.get(block_hash)
         if copies:
-            stored_at, self._stored_at[block_hash] = self._stored_at[block_hash], copies.pop(0)
+            oldest, self._stored[block_hash] = self._stored[block_hash], copies.pop(0)
             self.duplicates -= 1
             if not copies:
                 del self._copies[block_hash]
-            return stored_at
-        self._parents.pop(block_hash, None)
+            return oldest
         self._partial.discard(block_hash)
-        return self._stored_at.pop(block_hash, None)
+        return self._stored.pop(block_hash, None)
 
     def doubt(self, stored: BlocksStored, at_unix_seconds: float) -> None:
         """Note that blocks were told again: copies, or the same blocks reused. Their removals will show."""
@@ -110,8 +116,8 @@ class Pool:
         while len(self._doubtful) > MOST_DOUBTFUL:
             del self._doubtful[next(iter(self._doubtful))]
 
-    def take_doubtful(self, block_hash: int) -> Doubtful | None:
-        """Return when and after which parent a copy was stored that shows only now; None where none was."""
+    def take_doubtful(self, block_hash: int) -> Copy | None:
+        """Return the copy that shows only now, by its removal; None where none was told."""
         told = self._doubtful.get(block_hash)
         if told is None:
             return None
@@ -123,40 +129,41 @@ class Pool:
     def take_all(self) -> tuple[int, ...]:
         """Empty the pool; return its blocks, each once a copy."""
         further = [found for found, copies in self._copies.items() for _ in copies]
-        found = (*self._stored_at, *further)
-        for memory in (self._stored_at, self._copies, self._parents, self._partial, self._doubtful):
+        found = (*self._stored, *further)
+        for memory in (self._stored, self._copies, self._partial, self._doubtful):
             memory.clear()
         self.duplicates = 0
         return found
 
     def holds_all(self, block_hashes: Iterable[int]) -> bool:
         """Whether every one of the blocks is here."""
-        return all(block_hash in self._stored_at for block_hash in block_hashes)
+        for block_hash in block_hashes:  # noqa: SIM110 - `all` of a generator takes twice as long
+            if block_hash not in self._stored:
+                return False
+        return True
 
-    def snapshot(self) -> tuple[int, int, Mapping[int, int], Set[int]]:
-        """Distinct whole blocks, further copies, parents and blocks, for `count_orphans` at leisure."""
-        distinct = len(self._stored_at) - len(self._partial)
-        if not self.chained:
-            return distinct, self.duplicates, {}, frozenset()
-        return distinct, self.duplicates, self._parents.copy(), set(self._stored_at)
+    def snapshot(self) -> tuple[int, int, Mapping[int, Copy]]:
+        """Distinct whole blocks, further copies, and the blocks, for `count_orphans` at leisure."""
+        distinct = len(self._stored) - len(self._partial)
+        return distinct, self.duplicates, self._stored.copy() if self.chained else {}
 
-    def _add_copy(self, block_hash: int, at_unix_seconds: float) -> None:
-        if block_hash in self._stored_at:
-            self._copies.setdefault(block_hash, []).append(at_unix_seconds)
+    def _add_copy(self, block_hash: int, copy: Copy) -> None:
+        if block_hash in self._stored:
+            self._copies.setdefault(block_hash, []).append(copy)
             self.duplicates += 1
         else:
-            self._stored_at[block_hash] = at_unix_seconds
+            self._stored[block_hash] = copy
 
     def _note_size(self, block_hashes: tuple[int, ...], block_tokens: int) -> None:
         if block_tokens >= self.block_tokens:
             if self.block_tokens and block_tokens > self.block_tokens:
-                self._partial.update(self._stored_at)  # what came before a first whole block is not whole
+                self._partial.update(self._stored)  # what came before a first whole block is not whole
             self.block_tokens = block_tokens
         elif block_tokens:
             self._partial.update(block_hashes)
 
 
-def count_orphans(parents: Mapping[int, int], blocks: Set[int]) -> int:
+def count_orphans(blocks: Mapping[int, Copy]) -> int:
     """Blocks of which an ancestor is not among the blocks. A block without a known parent is a root.
 
     Each block is climbed from once: a path that was judged before is not climbed again.
@@ -167,7 +174,7 @@ def count_orphans(parents: Mapping[int, int], blocks: Set[int]) -> int:
         block, path = start, []
         while block in blocks and block not in sound and block not in orphans:
             path.append(block)
-            parent = parents.get(block)
+            _, parent = blocks[block]
             if parent is None or len(path) > len(blocks):
                 break
             block = parent

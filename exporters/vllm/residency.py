@@ -15,7 +15,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain, compress
+from operator import not_
 
 from exporters.oddities import Finding, Oddity
 from exporters.vllm.events import (
@@ -137,8 +138,8 @@ class Residency:
             return None
         return Held(
             distinct=sum(distinct for distinct, *_ in snapshots),
-            duplicates=sum(duplicates for _, duplicates, *_ in snapshots),
-            orphans=sum(count_orphans(parents, blocks) for *_, parents, blocks in snapshots),
+            duplicates=sum(duplicates for _, duplicates, _ in snapshots),
+            orphans=sum(count_orphans(blocks) for *_, blocks in snapshots),
             block_tokens=max(sizes) or None,
         )
 
@@ -168,29 +169,29 @@ class Residency:
     def _of(self, tier: Tier) -> list[Pool]:
         return [pool for pool in self._pools.values() if pool.tier is tier]
 
-    def _change(self, change: BlockChange, batch: _Batch) -> Iterator[BlockEvent]:
+    def _change(self, change: BlockChange, batch: _Batch) -> Iterable[BlockEvent]:
         if isinstance(change, BlocksCleared):
-            yield from self._clear(batch)
-            return
-        tier = tier_of_medium(change.medium)
+            return self._clear(batch)
         if not change.block_hashes:
-            return
-        if tier is None:
-            batch.oddities.append(self._unknown_medium(change))
-            return
+            return ()
         pool = self._pools.get((change.medium, change.group))
         if pool is None:
+            tier = tier_of_medium(change.medium)
+            if tier is None:
+                batch.oddities.append(self._unknown_medium(change))
+                return ()
             pool = self._pools[change.medium, change.group] = Pool(tier)
         if isinstance(change, BlocksRemoved):
-            yield from self._removed(change, pool, batch)
-        elif _announces_again(change, pool):
+            return self._removed(change, pool, batch)
+        if _announces_again(change, pool):
             pool.doubt(change, batch.at_unix_seconds)
-        else:
-            pool.add(change, batch.at_unix_seconds)
-            if tier is Tier.L1:
-                self._compare(change)
-            yield BlockEvent(
-                tier=tier,
+            return ()
+        pool.add(change, batch.at_unix_seconds)
+        if pool.tier is Tier.L1:
+            self._compare(change)
+        return (
+            BlockEvent(
+                tier=pool.tier,
                 holder=self.holder,
                 action=BlockAction.STORED,
                 block_hashes=change.block_hashes,
@@ -199,45 +200,36 @@ class Residency:
                 block_tokens=change.block_tokens,
                 sequence=batch.sequence,
                 ordinal=batch.ordinal,
-            )
+            ),
+        )
 
     def _compare(self, change: BlocksStored) -> None:
         """Hold blocks of host memory against the GPU's chains, where one has blocks of the other's size."""
         for (_, group), pool in self._pools.items():
             same_size = change.block_tokens and pool.block_tokens == change.block_tokens
             if self._strides and pool.tier is Tier.L0 and group == change.group and same_size:
-                self._strides.look(change.block_hashes, pool.parents)
+                self._strides.look(change.block_hashes, pool.parent_of)
 
     def _strided(self) -> int | None:
         return None if self._strides is None else self._strides.stride
 
     def _removed(self, change: BlocksRemoved, pool: Pool, batch: _Batch) -> Iterator[BlockEvent]:
-        below = list(self._below(pool.tier, batch))
-        evicted: list[int] = []
-        demoted: list[int] = []
-        unseen = 0
-        for block_hash in change.block_hashes:
-            stored_at = pool.take(block_hash)
-            if stored_at is None and (copy := pool.take_doubtful(block_hash)) is not None:
-                stored_at, parent = copy
-                yield self._shown(pool, block_hash, parent, batch)
-            for blocks in below:
-                if block_hash in blocks:
-                    demoted.append(block_hash)
-                    break
-            else:
-                evicted.append(block_hash)
-            if stored_at is None:
-                unseen += 1
-            else:
-                age_seconds = max(0.0, batch.at_unix_seconds - stored_at)
-                self._ages.observe((pool.tier, self.holder), age_seconds)
+        ages_seconds: list[float] = []
+        for block_hash, copy in zip(change.block_hashes, pool.take_each(change.block_hashes), strict=True):
+            if copy is not None:
+                ages_seconds.append(max(0.0, batch.at_unix_seconds - copy[0]))
+            elif (shown := pool.take_doubtful(block_hash)) is not None:
+                ages_seconds.append(max(0.0, batch.at_unix_seconds - shown[0]))
+                yield self._shown(pool, block_hash, shown[1], batch)
+        self._ages.observe_each((pool.tier, self.holder), ages_seconds)
+        unseen = len(change.block_hashes) - len(ages_seconds)
         if unseen and pool.tier not in self._unsure:
             batch.oddities.append(self._unseen(unseen, pool.tier))
+        evicted, demoted = self._split(change.block_hashes, pool.tier, batch)
         if evicted:
-            yield self._evicted(pool.tier, tuple(evicted), EvictionReason.CAPACITY, batch)
+            yield self._evicted(pool.tier, evicted, EvictionReason.CAPACITY, batch)
         if demoted:
-            yield self._evicted(pool.tier, tuple(demoted), EvictionReason.DEMOTED, batch)
+            yield self._evicted(pool.tier, demoted, EvictionReason.DEMOTED, batch)
 
     def _shown(self, pool: Pool, block_hash: int, parent: int | None, batch: _Batch) -> BlockEvent:
         """The store of a copy that only its removal shows."""
@@ -253,15 +245,17 @@ class Residency:
             ordinal=batch.ordinal,
         )
 
-    def _below(self, tier: Tier, batch: _Batch) -> Iterator[Set[int]]:
-        """What lower tiers hold, or will at the end of the batch."""
-        for pool in self._pools.values():
-            if pool.tier in BELOW[tier]:
-                yield pool.blocks
-        for lower in BELOW[tier]:
-            coming = batch.coming(lower)
-            if coming:
-                yield coming
+    def _split(
+        self, block_hashes: tuple[int, ...], tier: Tier, batch: _Batch
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Removed blocks that no lower tier holds, nor will at the end of the batch, and the others."""
+        lower = BELOW[tier]
+        below: list[Set[int]] = [pool.blocks for pool in self._pools.values() if pool.tier in lower]
+        below += [coming for tier_below in lower if (coming := batch.coming(tier_below))]
+        if not below:
+            return block_hashes, ()
+        demoted = [any(block_hash in blocks for blocks in below) for block_hash in block_hashes]
+        return tuple(compress(block_hashes, map(not_, demoted))), tuple(compress(block_hashes, demoted))
 
     def _clear(self, batch: _Batch) -> Iterator[BlockEvent]:
         """Empty the GPU cache. Whether host memory was emptied too is not said; files in storage stay."""
@@ -353,13 +347,17 @@ def _stored_below(changes: Iterable[BlockChange]) -> dict[Tier, set[int]]:
 
 def _joined(changes: Iterable[BlockChange]) -> Iterator[BlockChange]:
     """The same changes with neighbouring removals from one medium in one: vLLM sends one a block."""
-    for place, run in groupby(changes, _place_of_removal):
-        if place is None:
-            yield from run
+    run: list[int] = []
+    place: tuple[str | None, int] = None, 0
+    for change in changes:
+        removes = isinstance(change, BlocksRemoved)
+        if run and not (removes and place == (change.medium, change.group)):
+            yield BlocksRemoved(tuple(run), *place)
+            run = []
+        if isinstance(change, BlocksRemoved):
+            place = change.medium, change.group
+            run += change.block_hashes
         else:
-            hashes = chain.from_iterable(c.block_hashes for c in run if isinstance(c, BlocksRemoved))
-            yield BlocksRemoved(*place, tuple(hashes))
-
-
-def _place_of_removal(change: BlockChange) -> tuple[str | None, int] | None:
-    return (change.medium, change.group) if isinstance(change, BlocksRemoved) else None
+            yield change
+    if run:
+        yield BlocksRemoved(tuple(run), *place)

@@ -8,8 +8,11 @@ memory names every n-th block of a chain that the GPU's events name whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+ParentOf = Callable[[int], int | None]
+"""The block before a block; None where there is none, or none is known."""
 
 WIDEST = 16
 """Blocks looked back over: no engine has more ranks that hold the same heads."""
@@ -33,16 +36,16 @@ class Strides:
     """Blocks never told, right before one that was and behind another that was: how many in a row."""
     _judged: int = 0
 
-    def look(self, block_hashes: tuple[int, ...], parents: Mapping[int, int]) -> None:
-        """Take blocks that host memory is said to have got; `parents` are those of the GPU's chains."""
+    def look(self, block_hashes: tuple[int, ...], parent_of: ParentOf) -> None:
+        """Take blocks that host memory is said to have got; `parent_of` knows the GPU's chains."""
         for block_hash in block_hashes:
             self._told[block_hash] = None
             self._holes.pop(block_hash, None)  # it only came later
-            before = parents.get(block_hash)
+            before = parent_of(block_hash)
             if before is None:
                 continue
             self._judged += 1
-            width = self._width(before, parents)
+            width = self._width(before, parent_of)
             if width:
                 self._holes[before] = width
         while len(self._told) > MOST_BLOCKS:
@@ -64,7 +67,7 @@ class Strides:
         """Holes, and blocks judged."""
         return len(self._holes), self._judged
 
-    def _width(self, before: int, parents: Mapping[int, int]) -> int:
+    def _width(self, before: int, parent_of: ParentOf) -> int:
         """How many blocks from `before` upwards were never told; 0 where none above them was."""
         block: int | None = before
         for width in range(WIDEST):
@@ -72,5 +75,5 @@ class Strides:
                 break
             if block in self._told:
                 return width
-            block = parents.get(block)
+            block = parent_of(block)
         return 0

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
+
 from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import EngineId, SourceId
 from tierscope.domain.pool import PoolFiles, PoolTraffic
@@ -44,9 +46,10 @@ class EvictionReason(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class BlockEvent:
+class BlockEvent(msgspec.Struct, frozen=True, gc=False):
     """Blocks of one tier were stored or evicted, together, at one time.
+
+    Made for every few blocks, at each step of their way: a `Struct` takes a tenth of a dataclass's time.
 
     `holder` names who holds them: an engine's `str()` for L0, a cache server for L1, a pool for L2.
     `block_hashes` are unsigned 64-bit; `parent_hash` is the block before the first one, None at a root.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
 
@@ -37,16 +37,32 @@ class HistogramAccumulator:
         """
         if not math.isfinite(value):
             raise ValueError(f"{self.metric.name} cannot observe {value}")
-        series = self._series.get(labels)
-        if series is None:
-            if len(labels) != len(self.metric.labels):
-                raise ValueError(f"{self.metric.name} wants the labels {self.metric.labels}, not {labels}")
-            series = self._series[labels] = _Series(len(self.metric.buckets) + 1)
+        series = self._series_of(labels)
         bucket = bisect_left(self.metric.buckets, value)
         series.counts[bucket] += count
         series.sum += value * count
         if exemplar is not None:
             series.exemplars[bucket] = exemplar
+
+    def observe_each(self, labels: tuple[str, ...], values: Sequence[float]) -> None:
+        """Count many values of one series; raises as `observe`, then having counted none of them."""
+        if not values:
+            return
+        total = sum(values)
+        if not math.isfinite(total):
+            raise ValueError(f"{self.metric.name} cannot observe all of {values}")
+        series = self._series_of(labels)
+        for value in values:
+            series.counts[bisect_left(self.metric.buckets, value)] += 1
+        series.sum += total
+
+    def _series_of(self, labels: tuple[str, ...]) -> _Series:
+        series = self._series.get(labels)
+        if series is None:
+            if len(labels) != len(self.metric.labels):
+                raise ValueError(f"{self.metric.name} wants the labels {self.metric.labels}, not {labels}")
+            series = self._series[labels] = _Series(len(self.metric.buckets) + 1)
+        return series
 
     def samples(self) -> Iterator[Sample]:
         """Yield the present state, one sample for each set of label values."""

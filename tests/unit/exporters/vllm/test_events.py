@@ -45,7 +45,7 @@ def test_every_releases_encoding_reads_the_same(captures):
         assert not batch.oddities, line["vllm"]
         assert isinstance(stored, BlocksStored)
         assert (len(stored.block_hashes), stored.block_tokens, stored.medium) == (2, 4, "GPU")
-        assert removed == BlocksRemoved("GPU", stored.group, stored.block_hashes[:1])
+        assert removed == BlocksRemoved(stored.block_hashes[:1], "GPU", stored.group)
         assert cleared == BlocksCleared()
         if line["case"] == "bytes_hashes_all_fields":
             assert stored.block_hashes[0] == block_hash_of_bytes(bytes(range(32)))
@@ -88,7 +88,7 @@ def test_an_event_nobody_knows_costs_only_itself():
         )
     )
 
-    assert batch.changes == (BlocksStored("GPU", 0, (2,), None, 16), BlocksRemoved("GPU", 0, (3,)))
+    assert batch.changes == (BlocksStored((2,), "GPU", 0, None, 16), BlocksRemoved((3,), "GPU", 0))
     assert [oddity.what for oddity in batch.oddities] == [
         "kind BlockFrozen",
         "unreadable BlockRemoved",
@@ -100,7 +100,7 @@ def test_later_fields_are_ignored():
     """A newer release may add to an event without our noticing."""
     event = {"type": "BlockRemoved", "block_hashes": [1], "medium": "GPU", "reason": {"new": True}}
 
-    assert decode(pack([1.0, [event], 0])).changes == (BlocksRemoved("GPU", 0, (1,)),)
+    assert decode(pack([1.0, [event], 0])).changes == (BlocksRemoved((1,), "GPU", 0),)
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"text", pack({"a": 1}), pack([1.0]), pack([1.0, 5, 0])])

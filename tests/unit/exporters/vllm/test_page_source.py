@@ -157,7 +157,7 @@ def test_the_size_and_fill_of_l0_come_from_the_page_and_the_events(source, engin
     """The engine's own usage gauge counts blocks in use only; what holds a prefix is told by the events."""
     facts = engines.facts(ENGINE)
     facts.residency = Residency(str(ENGINE), "events")
-    stored = [BlocksStored("GPU", 0, (1, 2, 3), None, 16), BlocksStored("CPU", 0, (1,), None, 16)]
+    stored = [BlocksStored((1, 2, 3), "GPU", 0, None, 16), BlocksStored((1,), "CPU", 0, None, 16)]
     facts.residency.apply(ChangeBatch(1.0, tuple(stored), 0))
     config = 'vllm:cache_config_info{engine="0",block_size="16",num_gpu_blocks="101"} 1\n'
 

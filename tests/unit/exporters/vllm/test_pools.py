@@ -23,6 +23,6 @@ def test_orphans_are_the_blocks_whose_way_to_a_root_is_broken(parents):
             block = parents[block]
         return block not in parents
 
-    known = {block: parent for block, parent in parents.items() if parent is not None}
+    blocks = {block: (0.0, parent) for block, parent in parents.items()}
 
-    assert count_orphans(known, set(parents)) == sum(map(broken, parents))
+    assert count_orphans(blocks) == sum(map(broken, parents))

@@ -225,7 +225,7 @@ def test_the_age_of_evicted_blocks_is_counted_by_tier(residency):
 
 def test_a_partial_block_is_not_counted_as_a_whole_one(residency):
     """UD-34: a chunk of 4 tokens among chunks of 16 holds no whole block."""
-    apply(residency, stored(1, 2, medium="CPU"), BlocksStored("CPU", 0, (3,), 2, 4))
+    apply(residency, stored(1, 2, medium="CPU"), BlocksStored((3,), "CPU", 0, 2, 4))
     assert residency.resident(Tier.L1) == 2
 
     apply(residency, removed(3, medium="CPU"), removed(1, medium="CPU"))

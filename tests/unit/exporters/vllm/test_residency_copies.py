@@ -114,7 +114,7 @@ def test_blocks_behind_a_gap_are_orphans(residency):
 @pytest.mark.parametrize("kind", ["sliding_window", "mamba", "chunked_local_attention", "tomorrows"])
 def test_where_a_prefix_needs_no_ancestors_there_are_no_orphans(residency, kind):
     """A sliding window looks back over a few blocks only; what came before may go."""
-    apply(residency, BlocksStored("GPU", 1, (1, 2, 3), None, 16, kind))
+    apply(residency, BlocksStored((1, 2, 3), "GPU", 1, None, 16, kind))
 
     apply(residency, removed(1, group=1))
 
