@@ -13,7 +13,7 @@ as announcement until a removal shows a copy that nobody counted: then it is tol
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, compress
 from operator import not_
@@ -347,17 +347,26 @@ def _stored_below(changes: Iterable[BlockChange]) -> dict[Tier, set[int]]:
 
 def _joined(changes: Iterable[BlockChange]) -> Iterator[BlockChange]:
     """The same changes with neighbouring removals from one medium in one: vLLM sends one a block."""
-    run: list[int] = []
-    place: tuple[str | None, int] = None, 0
+    run: list[BlocksRemoved] = []
     for change in changes:
-        removes = isinstance(change, BlocksRemoved)
-        if run and not (removes and place == (change.medium, change.group)):
-            yield BlocksRemoved(tuple(run), *place)
-            run = []
+        if isinstance(change, BlocksRemoved) and (not run or _of_one_place(change, run[0])):
+            run.append(change)
+            continue
+        yield from _in_one(run)
+        run = []
         if isinstance(change, BlocksRemoved):
-            place = change.medium, change.group
-            run += change.block_hashes
+            run.append(change)
         else:
             yield change
-    if run:
-        yield BlocksRemoved(tuple(run), *place)
+    yield from _in_one(run)
+
+
+def _of_one_place(one: BlocksRemoved, other: BlocksRemoved) -> bool:
+    return one.medium == other.medium and one.group == other.group
+
+
+def _in_one(run: Sequence[BlocksRemoved]) -> Iterable[BlocksRemoved]:
+    if len(run) < 2:
+        return run
+    hashes = tuple(chain.from_iterable(change.block_hashes for change in run))
+    return (BlocksRemoved(hashes, run[0].medium, run[0].group),)

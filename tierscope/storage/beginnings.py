@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import duckdb
 
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, LedgerEntry
-from tierscope.storage.rows import arrow_table, block_event_row
+from tierscope.storage.event_columns import block_events_table
 from tierscope.storage.schema import BLOCK_EVENTS
 
 _LEFT = f"""
@@ -57,7 +57,7 @@ def _end(cursor: duckdb.DuckDBPyConnection, feed: int, began: BlockEvent) -> int
         at_unix_seconds=max(at for *_, at in left),
         reason=EvictionReason.RESTART,
     )
-    cursor.register("incoming", arrow_table(BLOCK_EVENTS, [block_event_row(gone, feed)]))
+    cursor.register("incoming", block_events_table([(feed, gone)]))
     cursor.execute(f"INSERT INTO {BLOCK_EVENTS.name} BY NAME FROM incoming")
     cursor.unregister("incoming")
     return 1

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from tierscope.domain.events import (
     BlockEvent,
@@ -24,6 +26,7 @@ from tierscope.storage.beginnings import end_lives_before, is_beginning
 from tierscope.storage.bridging import CounterBridge
 from tierscope.storage.chains import ChainEncoder, Delta
 from tierscope.storage.columns import Table
+from tierscope.storage.event_columns import block_events_table
 from tierscope.storage.intake import FeedState, Plan, Run, by_minute
 from tierscope.storage.pool_tables import POOL_FILES, POOL_TRAFFIC
 from tierscope.storage.rows import UNSTORABLE, Row, arrow_table
@@ -42,20 +45,24 @@ Found = Sequence[tuple[int, LedgerEntry]]
 """Ledger entries, each with the number of the feed that brought it."""
 
 
+def _by_row(table: Table, row: Callable[..., Row]) -> Callable[[Found], pa.Table]:
+    return lambda found: arrow_table(table, [row(entry, feed) for feed, entry in found])
+
+
 def _whole_request_row(record: RequestRecord, feed: int) -> Row:
     return rows.request_row(record, feed, rows.request_id(record), Delta(None, 0, record.block_hashes))
 
 
-_KINDS: Mapping[type, tuple[Table, Callable[..., Row]]] = {
-    RequestRecord: (REQUESTS, _whole_request_row),
-    BlockEvent: (BLOCK_EVENTS, rows.block_event_row),
-    TierSample: (TIER_SAMPLES, rows.tier_sample_row),
-    TierActivity: (TIER_ACTIVITY, rows.tier_activity_row),
-    TierTransfer: (TIER_TRANSFERS, rows.tier_transfer_row),
-    EngineTokens: (ENGINE_TOKENS, rows.engine_tokens_row),
-    PoolTraffic: (POOL_TRAFFIC, rows.pool_traffic_row),
-    PoolFiles: (POOL_FILES, rows.pool_files_row),
-    SourceCoverage: (COVERAGE, rows.coverage_row),
+_KINDS: Mapping[type, tuple[Table, Callable[[Any], pa.Table]]] = {
+    RequestRecord: (REQUESTS, _by_row(REQUESTS, _whole_request_row)),
+    BlockEvent: (BLOCK_EVENTS, block_events_table),
+    TierSample: (TIER_SAMPLES, _by_row(TIER_SAMPLES, rows.tier_sample_row)),
+    TierActivity: (TIER_ACTIVITY, _by_row(TIER_ACTIVITY, rows.tier_activity_row)),
+    TierTransfer: (TIER_TRANSFERS, _by_row(TIER_TRANSFERS, rows.tier_transfer_row)),
+    EngineTokens: (ENGINE_TOKENS, _by_row(ENGINE_TOKENS, rows.engine_tokens_row)),
+    PoolTraffic: (POOL_TRAFFIC, _by_row(POOL_TRAFFIC, rows.pool_traffic_row)),
+    PoolFiles: (POOL_FILES, _by_row(POOL_FILES, rows.pool_files_row)),
+    SourceCoverage: (COVERAGE, _by_row(COVERAGE, rows.coverage_row)),
 }
 
 _NEW_EVENTS = f"""
@@ -126,11 +133,14 @@ def write(
         for entry in batch.entries
         if (added := bridge.measured(cursor, batch.position.exporter, entry)) is not None
     ]
-    found: Found = [one for one in told if not (_is_late(one[1], first_hour) or is_beginning(one[1]))]
+    begun = [one for one in told if is_beginning(one[1])]
+    found = told if first_hour is None else [one for one in told if not _is_late(one[1], first_hour)]
+    if begun:
+        found = [one for one in found if not is_beginning(one[1])]
     appended = Appended(repeated_batches=plan.repeated_batches, late=len(told) - len(found))
     try:
         _write_entries(cursor, found, encoder, appended.rows)
-    except UNSTORABLE:
+    except (KeyError, *UNSTORABLE):
         encoder.forget()
         appended.rows.clear()
         found = _storable(found, appended)
@@ -138,7 +148,7 @@ def write(
     sources = ((feed, entry) for feed, entry in found if isinstance(entry, SourceCoverage))
     _write_coverage(cursor, [*sources, *plan.coverage], appended.rows, joins=joins_coverage)
     bridge.keep(cursor)
-    if ended := end_lives_before(cursor, told):
+    if ended := end_lives_before(cursor, begun):
         appended.rows[BLOCK_EVENTS.name] += ended
     _write_positions(cursor, plan.states)
     return appended
@@ -152,9 +162,7 @@ def stored_states(cursor: duckdb.DuckDBPyConnection) -> dict[Run, FeedState]:
     return {(exporter, incarnation): FeedState(*state) for exporter, incarnation, *state in stored}
 
 
-def _is_late(entry: LedgerEntry, first_hour: int | None) -> bool:
-    if first_hour is None:
-        return False
+def _is_late(entry: LedgerEntry, first_hour: int) -> bool:
     if isinstance(entry, RequestRecord):
         return entry.admitted_unix_seconds < first_hour * 3600
     return isinstance(entry, BlockEvent) and entry.at_unix_seconds < first_hour * 3600
@@ -164,16 +172,12 @@ def _write_entries(
     cursor: duckdb.DuckDBPyConnection, found: Found, encoder: ChainEncoder, counts: Counter[str]
 ) -> None:
     # All rows are made before the first is inserted: what cannot be stored shows up while nothing is.
-    requests = _request_rows(cursor, found, encoder)
+    by_kind: dict[type, list[tuple[int, LedgerEntry]]] = {}
+    for one in found:
+        by_kind.setdefault(type(one[1]), []).append(one)
+    requests = _request_rows(cursor, by_kind.pop(RequestRecord, ()), encoder)
     tables = [(REQUESTS, arrow_table(REQUESTS, requests))] if requests else []
-    for kind, (table, row) in _KINDS.items():
-        if kind is RequestRecord:
-            continue
-        made = [row(entry, feed) for feed, entry in found if type(entry) is kind]
-        if table is BLOCK_EVENTS:
-            made = _told_first(made)
-        if made:
-            tables.append((table, arrow_table(table, made)))
+    tables += [(_KINDS[kind][0], _KINDS[kind][1](of_kind)) for kind, of_kind in by_kind.items()]
     for table, incoming in tables:
         if table is COVERAGE:  # joined with that of the feeds, later
             continue
@@ -183,12 +187,6 @@ def _write_entries(
         else:
             statement, values = f"INSERT INTO {table.name} BY NAME FROM incoming", []
         counts[table.name] += _execute(cursor, incoming, statement, values)
-
-
-def _told_first(events: Sequence[Row]) -> list[Row]:
-    """Rows of one append without what another run of an exporter told earlier in it."""
-    first: dict[object, object] = {}
-    return [row for row in events if first.setdefault(row[0], row[1]) == row[1]]
 
 
 def _request_rows(cursor: duckdb.DuckDBPyConnection, found: Found, encoder: ChainEncoder) -> list[Row]:
@@ -231,8 +229,8 @@ def _storable(found: Found, appended: Appended) -> Found:
     kept = []
     for feed, entry in found:
         try:
-            table, row = _KINDS[type(entry)]
-            arrow_table(table, [row(entry, feed)])
+            _, as_table = _KINDS[type(entry)]
+            as_table([(feed, entry)])
         except (KeyError, *UNSTORABLE) as error:
             appended.refused += 1
             appended.first_refusal = appended.first_refusal or f"{_name(entry)}: {error}"

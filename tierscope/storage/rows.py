@@ -7,7 +7,7 @@ A value that no column can hold (a time that is no number, a hash beyond 64 bits
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import chain
 
@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.events import (
-    BlockEvent,
     EngineTokens,
     SourceCoverage,
     TierActivity,
@@ -27,6 +26,7 @@ from tierscope.domain.events import (
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
+from tierscope.domain.trace import UInt64Array
 from tierscope.storage.chains import Delta, Partition
 from tierscope.storage.columns import MOST_UNIX_SECONDS, Table
 
@@ -44,15 +44,15 @@ def arrow_table(table: Table, rows: Sequence[Row]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     return pa.table(
         [
-            _hash_lists(values) if field.type == _HASHES else pa.array(values, field.type)
+            hash_lists(values) if field.type == _HASHES else pa.array(values, field.type)
             for field, values in zip(schema, columns, strict=True)
         ],
         schema=schema,
     )
 
 
-def _hash_lists(lists: Sequence[Sequence[int]]) -> pa.Array:
-    """Lists of hashes as one flat array with offsets: five times faster than Arrow's own way."""
+def hash_lists(lists: Sequence[Sequence[int]]) -> pa.Array:
+    """Return lists of hashes as one flat array with offsets: five times faster than Arrow's own way."""
     offsets = np.zeros(len(lists) + 1, dtype=np.int32)
     np.cumsum([len(hashes) for hashes in lists], out=offsets[1:])
     flat = np.fromiter(chain.from_iterable(lists), dtype=np.uint64, count=int(offsets[-1]))
@@ -61,8 +61,16 @@ def _hash_lists(lists: Sequence[Sequence[int]]) -> pa.Array:
 
 def row_id(*parts: object) -> int:
     """64 bits that name a row by what makes it unique, the same however often it is read."""
-    digest = blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")
+    return int.from_bytes(_digest("\0".join(map(str, parts))), "big")
+
+
+def row_ids(names: Iterable[str]) -> UInt64Array:
+    """Return the `row_id` of each name: the parts as text, with a NUL between them."""
+    return np.frombuffer(b"".join(map(_digest, names)), dtype=">u8").astype(np.uint64)
+
+
+def _digest(name: str) -> bytes:
+    return blake2b(name.encode(), digest_size=8).digest()
 
 
 def request_id(record: RequestRecord) -> int:
@@ -107,28 +115,6 @@ def request_row(record: RequestRecord, feed: int, identity: int, delta: Delta) -
         delta.parent_id,
         delta.common_blocks,
         delta.new_hashes,
-    )
-
-
-def block_event_row(event: BlockEvent, feed: int) -> Row:
-    """A row of `block_events`."""
-    hashes = event.block_hashes
-    first = hashes[0] if hashes else None
-    place = (event.action, first, len(hashes)) if event.sequence is None else (event.sequence, event.ordinal)
-    return (
-        row_id(event.tier, event.holder, event.at_unix_seconds, *place),
-        feed,
-        event.tier.value,
-        event.holder,
-        event.action.value,
-        event.reason,
-        _time(event.at_unix_seconds),
-        event.block_tokens or None,
-        event.parent_hash,
-        len(hashes),
-        hashes,
-        event.sequence,
-        event.ordinal,
     )
 
 

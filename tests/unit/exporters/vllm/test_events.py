@@ -8,10 +8,12 @@ from base64 import b64decode
 import msgspec
 import pytest
 
+from exporters.vllm import events
 from exporters.vllm.events import (
     BlocksCleared,
     BlocksRemoved,
     BlocksStored,
+    ChangeBatch,
     decode_events,
     tier_of_medium,
 )
@@ -50,6 +52,14 @@ def test_every_releases_encoding_reads_the_same(captures):
         if line["case"] == "bytes_hashes_all_fields":
             assert stored.block_hashes[0] == block_hash_of_bytes(bytes(range(32)))
             assert stored.parent_hash == block_hash_of_bytes(bytes(range(64, 96)))
+
+
+def test_both_ways_of_reading_find_the_same(captures):
+    """A recorded run is read in one step, and item by item with the same changes."""
+    for run in ("run-a-prefix-cache", "run-b-offload-tiers"):
+        for payload in event_payloads(captures / "vllm" / run / "kv_events.jsonl"):
+            at_unix_seconds, changes, rank = events._decode_changes(payload)
+            assert events._decode_one_by_one(payload, "here") == ChangeBatch(at_unix_seconds, changes, rank)
 
 
 def test_token_ids_never_pass(captures):

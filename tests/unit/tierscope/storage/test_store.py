@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed_event
 
 from tests.ledgers import ENGINES, START, Ledger, admission, batch
 from tierscope.domain.batch import FeedGap, FeedPosition
@@ -130,7 +131,7 @@ def test_what_an_earlier_run_of_an_exporter_told_is_not_told_anew(store):
     before = (totals(store), store.reader().row_counts()["block_events"])
 
     store.append(
-        batch(0, admission("abc", shares=[16]), event, replace(event, block_hashes=(3,)), incarnation=1)
+        batch(0, admission("abc", shares=[16]), event, changed_event(event, block_hashes=(3,)), incarnation=1)
     )
 
     assert before[0] == totals(store)
@@ -143,12 +144,12 @@ def test_an_event_is_known_by_its_place_in_its_stream_whatever_was_told_of_it(st
         Tier.L0, str(ENGINES[0]), BlockAction.EVICTED, (1, 2, 3), START,
         reason=EvictionReason.CLEAR, sequence=9, ordinal=0,
     )  # fmt: skip
-    gone = replace(cleared, ordinal=1, block_hashes=(4,), reason=EvictionReason.CAPACITY)
-    below = replace(gone, block_hashes=(5,), reason=EvictionReason.DEMOTED)
+    gone = changed_event(cleared, ordinal=1, block_hashes=(4,), reason=EvictionReason.CAPACITY)
+    below = changed_event(gone, block_hashes=(5,), reason=EvictionReason.DEMOTED)
     store.append(batch(0, cleared, gone, below))
 
-    seen_less = [replace(cleared, block_hashes=(3,)), replace(gone, block_hashes=(4, 5))]
-    another_life = replace(cleared, at_unix_seconds=START + 1)
+    seen_less = [changed_event(cleared, block_hashes=(3,)), changed_event(gone, block_hashes=(4, 5))]
+    another_life = changed_event(cleared, at_unix_seconds=START + 1)
     store.append(batch(0, *seen_less, another_life, incarnation=1))
 
     assert store.reader().row_counts()["block_events"] == 4
