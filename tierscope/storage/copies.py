@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from tierscope.domain.errors import StoreUnusable
+from tierscope.storage.clickhouse import CLICKHOUSE_FILE, clickhouse_schema
 from tierscope.storage.schema import TABLES
 from tierscope.storage.views import VIEWS
 
@@ -42,7 +43,8 @@ def backup(cursor: duckdb.DuckDBPyConnection, target: Path) -> int:
 def to_parquet(cursor: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, int]:
     """Write every table, all as of one moment, as a Parquet file; return rows by table.
 
-    Beside them is `schema.sql`: run in the folder, it gives DuckDB the same tables and views over the files.
+    Beside them are `schema.sql`, which run in the folder gives DuckDB the same tables and views over the
+    files, and `clickhouse.sql`, which loads them into ClickHouse.
     The folder has its name only once it is whole.
     """
     _refuse_taken(folder)
@@ -53,6 +55,7 @@ def to_parquet(cursor: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, int
         rows = {table.name: _copy_table(cursor, table.name, partial) for table in TABLES}
         cursor.commit()
         (partial / SCHEMA_FILE).write_text(schema_over_parquet())
+        (partial / CLICKHOUSE_FILE).write_text(clickhouse_schema())
         partial.rename(folder)
     except OSError as error:
         raise StoreUnusable(

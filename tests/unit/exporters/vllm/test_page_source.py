@@ -186,8 +186,8 @@ def test_the_blocks_of_a_tier_have_the_size_that_its_events_tell(source, engines
     facts = engines.facts(ENGINE)
     facts.residency = Residency(str(ENGINE), "events")
     stored = [
-        BlocksStored("GPU", 0, (64,), None, 256),
-        BlocksStored("CPU", 0, tuple(range(1, 65)), None, 4),
+        BlocksStored((64,), "GPU", 0, None, 256),
+        BlocksStored(tuple(range(1, 65)), "CPU", 0, None, 4),
     ]
     facts.residency.apply(ChangeBatch(1.0, tuple(stored), 0))
     config = 'vllm:cache_config_info{engine="0",block_size="256",num_gpu_blocks="101"} 1\n'

@@ -193,7 +193,7 @@ def test_a_partial_chunk_is_none_whether_it_comes_first_or_last(sizes):
     """UD-34: one chunk of 4 tokens and one of 16 are one whole chunk, which of them came first or not."""
     residency = Residency("e", "events")
     for number, size in enumerate(sizes):
-        apply(residency, BlocksStored("CPU", 0, (number,), None, size))
+        apply(residency, BlocksStored((number,), "CPU", 0, None, size))
 
     assert residency.held(Tier.L1).distinct == 1
     assert residency.held(Tier.L1).block_tokens == 16

@@ -71,7 +71,10 @@ def test_parquet_has_every_table_and_its_sql_makes_the_views(written, tmp_path):
 
     rows = written.to_parquet(str(folder))
 
-    assert {path.name for path in folder.iterdir()} == {f"{t.name}.parquet" for t in TABLES} | {"schema.sql"}
+    assert {path.name for path in folder.iterdir()} == {f"{t.name}.parquet" for t in TABLES} | {
+        "schema.sql",
+        "clickhouse.sql",
+    }
     with duckdb.connect() as plain:
         plain.execute(f"SET file_search_path = '{folder}'")
         plain.execute((folder / "schema.sql").read_text())
