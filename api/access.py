@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tierscope.domain.errors import BadSettings, TierscopeError
+from tierscope.domain.file_stamp import file_stamp
 
 
 class Scope(StrEnum):
@@ -64,26 +65,19 @@ class TokenFile:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._lock = threading.Lock()
-        self._read_at = self._stamp()
+        self._read_at = file_stamp(self._path)
         self._callers = self._load()
 
     def caller(self, token: str) -> Caller | None:
         """See `Access`. Tokens are compared by their hashes, so that time tells nothing of them."""
         with self._lock:
-            stamp = self._stamp()
+            stamp = file_stamp(self._path)
             if stamp != self._read_at:
                 self._read_at = stamp
                 # Half-written, or wrong: those who had access keep it.
                 with contextlib.suppress(BadSettings):
                     self._callers = self._load()
             return self._callers.get(_digest(token))
-
-    def _stamp(self) -> tuple[int, int]:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return (0, 0)
-        return (status.st_mtime_ns, status.st_size)
 
     def _load(self) -> Mapping[bytes, Caller]:
         try:

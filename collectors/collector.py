@@ -151,7 +151,9 @@ class Collector:
         self._started.callback(_end, [*receivers, *watchers, *readers])
         self._started.callback(buffer.hurry)
         self._workers = (*receivers, *watchers, writer, *readers)
-        self._metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
+        self._metrics = MetricsServer(
+            settings.listen_host, settings.listen_port, self.samples, tls=settings.tls
+        )
         self._started.callback(self._metrics.close)
         for worker in self._workers:
             worker.start()
@@ -227,6 +229,7 @@ class Collector:
             context=context,
             monotonic=self._monotonic,
             names=self._names,
+            keys=self._settings.feed_keys,
         )
 
     def _finders(

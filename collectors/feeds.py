@@ -16,6 +16,7 @@ from tierscope.domain.batch import FeedPosition
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.settings import FeedSource
+from tierscope.domain.tls_settings import FeedClientKeys
 from tierscope.feed.feed_subscriber import FeedSubscriber
 from tierscope.feed.messages import StreamCounters
 from tierscope.feed.stream_subscriber import Context
@@ -56,6 +57,7 @@ class FeedReceiver(Worker):
         context: Context,
         monotonic: Callable[[], float],
         names: NameWatcher,
+        keys: FeedClientKeys | None = None,
     ) -> None:
         self._names = names
         super().__init__(f"feed-{source.name}")
@@ -67,7 +69,7 @@ class FeedReceiver(Worker):
         self._monotonic = monotonic
         self._there_at = monotonic()
         self._subscriber = FeedSubscriber(
-            source.name, source.endpoint, source.replay_endpoint, after, context=context
+            source.name, source.endpoint, source.replay_endpoint, after, context=context, keys=keys
         )
 
     def join(self) -> None:

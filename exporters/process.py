@@ -136,11 +136,12 @@ class Exporter:
             settings.feed_replay_endpoint,
             settings.feed_buffer_bytes,
             self._clock,
+            keys=settings.feed_keys,
         )
         opening.callback(feed.close)
         ledger = Ledger(settings.name, feed.publish, self._page_state)
         began = self._clock()
-        metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples)
+        metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples, tls=settings.tls)
         opening.callback(metrics.close)
         desk = Desk(ledger, self._oddities, self._clock, self._monotonic)
         engines = Engines()

@@ -18,6 +18,7 @@ from tierscope.cli.curve import curve
 from tierscope.cli.demo import demo
 from tierscope.cli.doctor import doctor
 from tierscope.cli.export import export
+from tierscope.cli.feed_keys import feed_keys
 from tierscope.cli.generate import generate
 from tierscope.cli.holdout import holdout
 from tierscope.cli.measure import measure
@@ -51,6 +52,7 @@ COMMANDS = (
     bench,
     measure,
     plan,
+    feed_keys,
 )
 for command in COMMANDS:
     app.command()(command)

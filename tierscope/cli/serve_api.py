@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from api.access import Access
     from tierscope.domain.settings import ApiSettings, KubernetesSettings
+    from tierscope.domain.tls_settings import TlsSettings
 
 
 def access_of(api: ApiSettings, kubernetes: KubernetesSettings | None) -> Access | None:
@@ -47,14 +48,13 @@ def is_loopback(host: str) -> bool:
 
 def server_of(app: FastAPI, api: ApiSettings) -> uvicorn.Server:
     """The server of an app, not yet started. Raises `BadSettings` for a certificate that cannot be used."""
-    import ssl
-
     import uvicorn
 
     from api.patience import impatient
+    from tierscope.telemetry.tls import server_context
 
-    if (api.tls_certificate_file is None) != (api.tls_key_file is None):
-        raise _problem("tls_certificate_file and tls_key_file belong together", "set both, or neither")
+    tls = _tls_of(api)
+    context = None if tls is None else server_context(tls)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -65,13 +65,24 @@ def server_of(app: FastAPI, api: ApiSettings) -> uvicorn.Server:
         ssl_keyfile=api.tls_key_file,
         server_header=False,
     )
-    try:
-        config.load()
-    except (OSError, ssl.SSLError) as error:
-        raise _problem(
-            f"the certificate cannot be used: {error}", "check tls_certificate_file and tls_key_file"
-        ) from error
+    config.load()
+    config.ssl = context  # it exchanges certificates under a running server
     return uvicorn.Server(config)
+
+
+def _tls_of(api: ApiSettings) -> TlsSettings | None:
+    """The API's TLS; None for plain HTTP."""
+    from tierscope.domain.tls_settings import TlsSettings
+
+    certificate, key, clients = api.tls_certificate_file, api.tls_key_file, api.tls_client_ca_file
+    if certificate is None and key is None and clients is None:
+        return None
+    if certificate is None or key is None:
+        raise _problem(
+            "tls_certificate_file and tls_key_file belong together, and tls_client_ca_file to them",
+            "set both, or none of the three",
+        )
+    return TlsSettings(certificate_file=certificate, key_file=key, client_ca_file=clients)
 
 
 def addresses(listener_name: tuple[str, int], *, is_tls: bool) -> dict[str, str]:

@@ -14,6 +14,7 @@ from tierscope.domain.discovery import ExporterPods, PodDiscovery
 from tierscope.domain.documented import documented
 from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.mount_settings import MountSettings
+from tierscope.domain.tls_settings import FeedClientKeys, FeedServerKeys, TlsSettings
 
 
 class OtlpProtocol(StrEnum):
@@ -191,8 +192,12 @@ class ExporterSettings:
     listen_port: int = documented(
         "Port of /metrics; 0 lets the system choose one, which is printed.", default=0
     )
+    tls: TlsSettings | None = documented("Serve /metrics over TLS; none: plain HTTP.", default=None)
     feed_endpoint: str = documented("ZMQ address the feed is published on.", default="tcp://127.0.0.1:*")
     feed_replay_endpoint: str = documented("ZMQ address that replays the feed.", default="tcp://127.0.0.1:*")
+    feed_keys: FeedServerKeys | None = documented(
+        "Encrypt the feed, and let only known collectors read it; none: plain.", default=None
+    )
     feed_buffer_bytes: int = documented(
         "Most memory the replayable feed may hold.", default=256 * 1024 * 1024
     )
@@ -278,6 +283,9 @@ class CollectorSettings:
     )
     lake: LakeSettings = documented("Of a store that is a lake.", default_factory=LakeSettings)
     feeds: tuple[FeedSource, ...] = documented("The exporters to read.", default=())
+    feed_keys: FeedClientKeys | None = documented(
+        "Read feeds that are encrypted (`exporter.feed_keys`); none: plain ones.", default=None
+    )
     socket_path: str | None = documented(
         "Local socket on which readers ask the collector; none: beside the store file.", default=None
     )
@@ -310,6 +318,7 @@ class CollectorSettings:
     listen_port: int = documented(
         "Port of the collector's own /metrics; 0 lets the system choose.", default=0
     )
+    tls: TlsSettings | None = documented("Serve them over TLS; none: plain HTTP.", default=None)
     otlp_metrics_endpoint: str | None = documented(
         "Address that takes the collector's own metrics over OTLP, as the exporter's; none: they are "
         "scraped only.",
@@ -344,9 +353,15 @@ class ApiSettings:
         default=False,
     )
     tls_certificate_file: str | None = documented(
-        "Certificate (PEM, with its chain) to serve TLS with; none: plain HTTP.", default=None
+        "Certificate (PEM, with its chain) to serve TLS with, read again when it changes; none: plain HTTP.",
+        default=None,
     )
     tls_key_file: str | None = documented("Key of the certificate (PEM).", default=None)
+    tls_client_ca_file: str | None = documented(
+        "Certificates (PEM) of who signs clients' certificates: nobody is answered without one of theirs. "
+        "None: clients need none.",
+        default=None,
+    )
     most_body_bytes: int = documented("Longest body of a request.", default=65_536)
     most_requests: int = documented("Most requests that are answered at a time.", default=64)
     request_seconds: float = documented(

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 
 from tierscope.domain.batch import FeedBatch, FeedPosition
 from tierscope.domain.events import LedgerEntry
+from tierscope.domain.tls_settings import FeedServerKeys
 from tierscope.feed.codec import encode_batch
+from tierscope.feed.curve import ServerLock
 from tierscope.feed.stream_publisher import Context, StreamPublisher
 
 INCARNATION_BITS = 63
@@ -20,7 +22,8 @@ class FeedPublisher:
 
     Every publisher is a new incarnation, told in each batch; `incarnation` is random unless given.
     `buffer_bytes` bounds what can be asked for again. `clock` gives unix seconds. Thread-safe.
-    Raises `BadSettings` when an address cannot be bound.
+    With `keys` it is encrypted, and read by those alone whom they name. Raises `BadSettings` when an address
+    cannot be bound or a key not be used.
     """
 
     def __init__(
@@ -33,13 +36,20 @@ class FeedPublisher:
         *,
         incarnation: int | None = None,
         context: Context | None = None,
+        keys: FeedServerKeys | None = None,
     ) -> None:
         self.name = name
         self.incarnation = secrets.randbits(INCARNATION_BITS) if incarnation is None else incarnation
         self._clock = clock
         self._lock = threading.Lock()
         self._following = 0
-        self._stream = StreamPublisher(endpoint, replay_endpoint, buffer_bytes=buffer_bytes, context=context)
+        self._stream = StreamPublisher(
+            endpoint,
+            replay_endpoint,
+            buffer_bytes=buffer_bytes,
+            context=context,
+            lock=None if keys is None else ServerLock(keys),
+        )
         self.endpoint = self._stream.endpoint
         self.replay_endpoint = self._stream.replay_endpoint
 

@@ -10,7 +10,9 @@ from types import MappingProxyType
 
 from tierscope.domain.batch import FeedBatch, FeedGap, FeedPosition
 from tierscope.domain.errors import BadInput
+from tierscope.domain.tls_settings import FeedClientKeys
 from tierscope.feed.codec import decode_batch, read_position
+from tierscope.feed.curve import ClientKey
 from tierscope.feed.messages import Gap, Message, StreamCounters, StreamItem
 from tierscope.feed.stream_subscriber import Context, Socket, StreamSubscriber
 
@@ -29,7 +31,7 @@ class FeedSubscriber:
     `after` is the last batch already held; None asks for all the exporter still has. When the exporter's
     present incarnation is another one, all of that is delivered, from its batch 0. What a dead
     incarnation published after its last batch received is unknown in kind and number: it is told by a
-    batch of a new incarnation (and by `counters.restarts`), not by a gap.
+    batch of a new incarnation (and by `counters.restarts`), not by a gap. `keys` open an encrypted feed.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class FeedSubscriber:
         *,
         context: Context | None = None,
         replay_timeout_seconds: float = 5.0,
+        keys: FeedClientKeys | None = None,
     ) -> None:
         self.name = name
         self._incarnation = after.incarnation if after else None
@@ -58,6 +61,7 @@ class FeedSubscriber:
             replay_timeout_seconds=replay_timeout_seconds,
             live_queue_messages=LIVE_QUEUE_BATCHES,
             replay_queue_messages=REPLAY_QUEUE_BATCHES,
+            key=None if keys is None else ClientKey(keys),
         )
 
     def receive(self, timeout_seconds: float) -> list[FeedItem]:

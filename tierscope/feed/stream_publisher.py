@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import zmq
 
 from tierscope.domain.errors import BadInput, BadSettings, TierscopeError
+from tierscope.feed.curve import Door, ServerLock
 from tierscope.feed.frames import END, pack_sequence, read_request
 from tierscope.feed.ring import Ring
 
@@ -20,6 +22,9 @@ LIVE_QUEUE_MESSAGES = 10_000
 
 LINGER_MILLISECONDS = 500
 """How long closing may still deliver what was published last."""
+
+KEY_LOOK_MILLISECONDS = 1_000
+"""How often it is looked whether the key is another."""
 
 BLOCKED_PAUSE_MILLISECONDS = 5
 """Pause before a peer with a full queue is tried again."""
@@ -45,7 +50,8 @@ class StreamPublisher:
     `endpoint` and `replay_endpoint` are bound; a wildcard or port 0 is resolved in the properties of the
     same name. Every publisher starts its own sequence: a new one on the same address is a restart.
     `publish` may be called from any thread and never waits for a subscriber. The replayable past is bounded
-    by `buffer_bytes`. Raises `BadSettings` when an address cannot be bound.
+    by `buffer_bytes`. With a `lock` both are encrypted, and open to those alone whom it knows. Raises
+    `BadSettings` when an address cannot be bound.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class StreamPublisher:
         topic: bytes = b"",
         buffer_bytes: int,
         context: Context | None = None,
+        lock: ServerLock | None = None,
     ) -> None:
         self._own_context = context is None
         self._context: Context = zmq.Context() if context is None else context
@@ -63,9 +70,14 @@ class StreamPublisher:
         self._ring = Ring(buffer_bytes)
         self._lock = threading.Lock()
         self._closed = False
+        self._door = None if lock is None else Door(lock, self._context)
         self._pub = self._context.socket(zmq.PUB)
         self._router = self._context.socket(zmq.ROUTER)
         try:
+            for socket in (self._router, self._pub):
+                _prepare(socket)
+                if self._door is not None:
+                    self._door.lock.secure(socket)
             self.replay_endpoint = _bind(self._router, replay_endpoint)
             self.endpoint = _bind(self._pub, endpoint)
         except TierscopeError:
@@ -105,6 +117,8 @@ class StreamPublisher:
     def _release(self) -> None:
         self._pub.close()
         self._router.close(linger=0)
+        if self._door is not None:
+            self._door.close()
         if self._own_context:
             self._context.term()
 
@@ -115,11 +129,15 @@ class StreamPublisher:
         poller = zmq.Poller()
         poller.register(stop, zmq.POLLIN)
         poller.register(self._router, zmq.POLLIN)
+        if self._door is not None:
+            poller.register(self._door.gate, zmq.POLLIN)
         replays: deque[_Replay] = deque()
-        pause_milliseconds: int | None = None
+        idle = None if self._door is None else KEY_LOOK_MILLISECONDS
+        pause_milliseconds = idle
         while True:
             try:
                 ready = dict(poller.poll(pause_milliseconds))
+                self._look_at_door(ready)
             except zmq.ContextTerminated:
                 break  # whoever lent the context closed it under us
             if stop in ready:
@@ -127,8 +145,19 @@ class StreamPublisher:
             if self._router in ready:
                 self._accept(replays)
             sent = sum(self._send_some(replays) for _ in range(len(replays)))
-            pause_milliseconds = None if not replays else 0 if sent else BLOCKED_PAUSE_MILLISECONDS
+            pause_milliseconds = idle if not replays else 0 if sent else BLOCKED_PAUSE_MILLISECONDS
         stop.close(linger=0)
+
+    def _look_at_door(self, ready: Mapping[object, int]) -> None:
+        """Answer who may connect, and bind anew where the key is another."""
+        if self._door is None:
+            return
+        if self._door.gate in ready:
+            self._door.lock.answer(self._door.gate)
+        if self._door.key_changed():
+            with self._lock:
+                for socket, endpoint in ((self._pub, self.endpoint), (self._router, self.replay_endpoint)):
+                    self._door.rebind(socket, endpoint)
 
     def _accept(self, replays: deque[_Replay]) -> None:
         frames = self._router.recv_multipart()
@@ -172,13 +201,16 @@ class StreamPublisher:
         return (END, b"") if payload is None else (pack_sequence(replay.following), payload)
 
 
-def _bind(socket: Socket, endpoint: str) -> str:
-    """Bind and return the resolved address."""
+def _prepare(socket: Socket) -> None:
     if socket.type == zmq.PUB:
         socket.setsockopt(zmq.SNDHWM, LIVE_QUEUE_MESSAGES)
     else:
         # a full queue makes send fail instead of dropping an answer
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+
+
+def _bind(socket: Socket, endpoint: str) -> str:
+    """Bind and return the resolved address."""
     try:
         socket.bind(endpoint)
     except zmq.ZMQError as error:

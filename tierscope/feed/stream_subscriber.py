@@ -13,6 +13,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from tierscope.domain.errors import BadInput, BadSettings, TierscopeError
+from tierscope.feed.curve import ClientKey
 from tierscope.feed.frames import pack_sequence, read_live, read_replayed
 from tierscope.feed.messages import Gap, Message, Restart, StreamCounters, StreamItem
 from tierscope.feed.sequencer import Sequencer
@@ -45,7 +46,7 @@ class StreamSubscriber:
     Memory is bounded whatever the caller does: `live_queue_messages` and `replay_queue_messages` wait in the
     sockets, `buffer_bytes` are held back while a replay runs; beyond that the live path drops, and a
     replay brings it back. No thread of its own: everything happens in `receive`, which one thread
-    calls. Raises `BadSettings` for an address that is none.
+    calls. `key` opens an encrypted stream. Raises `BadSettings` for an address that is none.
     """
 
     def __init__(  # noqa: PLR0913  one argument a duty; all but three have a good default
@@ -63,8 +64,12 @@ class StreamSubscriber:
         live_queue_messages: int = 10_000,
         replay_queue_messages: int = 20_000,
         monotonic: Callable[[], float] = time.monotonic,
+        key: ClientKey | None = None,
     ) -> None:
         self.source = source
+        self._endpoint = endpoint
+        self._key = key
+        self._connected_with = None if key is None else key.keys
         self._replay_endpoint = replay_endpoint
         self._replay_timeout_seconds = replay_timeout_seconds
         self._replay_queue_messages = replay_queue_messages
@@ -214,6 +219,7 @@ class StreamSubscriber:
     def _look_at_clock(self) -> None:
         """Give up a silent replay; look for missed messages when the stream is quiet."""
         now = self._monotonic()
+        self._look_at_key()
         if self._dealer is not None:
             if now - self._silent_since >= self._replay_timeout_seconds:
                 self._fail_replay()
@@ -239,7 +245,16 @@ class StreamSubscriber:
         self._silent_since = self._monotonic()
         self._replays += 1
 
+    def _look_at_key(self) -> None:
+        """Connect anew where a key is another: what is published meanwhile is replayed."""
+        if self._key is not None and (keys := self._key.keys) != self._connected_with:
+            self._connected_with = keys
+            self._live.disconnect(self._endpoint)
+            self._connect(self._live, self._endpoint)
+
     def _connect(self, socket: Socket, endpoint: str) -> None:
+        if self._key is not None:
+            self._key.secure(socket)
         try:
             socket.connect(endpoint)
         except zmq.ZMQError as error:

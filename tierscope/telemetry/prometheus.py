@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -15,10 +16,12 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from tierscope.domain.errors import BadSettings, TierscopeError
+from tierscope.domain.tls_settings import TlsSettings
 from tierscope.registry.metrics import METRICS
 from tierscope.registry.types import Metric
 from tierscope.telemetry.checked import CheckedRead, Read
 from tierscope.telemetry.families import DropReason, Family, families, family
+from tierscope.telemetry.tls import server_context
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -62,15 +65,24 @@ class SampleCollector(Collector):
 class MetricsServer:
     """Serves `read` on http://host:port/metrics from a registry of its own; port 0 takes any free one.
 
-    Raises `BadSettings` when the address cannot be bound.
+    With `tls` it is https. Raises `BadSettings` when the address cannot be bound or a certificate not used.
     """
 
-    def __init__(self, host: str, port: int, read: Read, *, table: Sequence[Metric] = METRICS) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        read: Read,
+        *,
+        table: Sequence[Metric] = METRICS,
+        tls: TlsSettings | None = None,
+    ) -> None:
+        context = None if tls is None else server_context(tls)
         registry = CollectorRegistry()
         registry.register(SampleCollector(read, table=table))
         page = _only_metrics(make_wsgi_app(registry))
         try:
-            self._server = make_server(host, port, page, _server_class(host), _QuietHandler)
+            self._server: _Server = make_server(host, port, page, _server_class(host), _QuietHandler)
         except OSError as error:
             problem = TierscopeError(
                 f"/metrics cannot listen here: {error}",
@@ -78,7 +90,9 @@ class MetricsServer:
                 fix="choose an address of this machine and a free port; port 0 lets the system choose",
             )
             raise BadSettings([problem]) from error
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._server.server_port}/metrics"
+        self._server.context = context
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http{'s' if context else ''}://{name}:{self._server.server_port}/metrics"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(CLOSE_POLL_SECONDS,), name="metrics", daemon=True
         )
@@ -92,6 +106,15 @@ class MetricsServer:
 
 
 class _Server(ThreadingWSGIServer):
+    context: ssl.SSLContext | None = None
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; the handshake is its own thread's, so that a slow one holds up nobody."""
+        connection, client = super().get_request()
+        if self.context is None:
+            return connection, client
+        return self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), client
+
     def server_bind(self) -> None:
         """Bind without asking a name server for our own name, which may be slow."""
         socketserver.TCPServer.server_bind(self)

@@ -24,8 +24,55 @@ app.kubernetes.io/component: {{ .component }}
 {{- if .Values.server.tlsSecret -}}
 {{- $_ := set $settings.api "tls_certificate_file" "/etc/tierscope/tls/tls.crt" -}}
 {{- $_ := set $settings.api "tls_key_file" "/etc/tierscope/tls/tls.key" -}}
+{{- if .Values.server.tlsClients -}}
+{{- $_ := set $settings.api "tls_client_ca_file" "/etc/tierscope/tls/ca.crt" -}}
 {{- end -}}
+{{- end -}}
+{{- include "tierscope.encrypted" (dict "root" . "settings" $settings) -}}
 {{- toYaml $settings -}}
+{{- end }}
+
+{{- define "tierscope.poolSettings" -}}
+{{- $settings := deepCopy .Values.pool.settings -}}
+{{- include "tierscope.encrypted" (dict "root" . "settings" $settings) -}}
+{{- toYaml $settings -}}
+{{- end }}
+
+{{/* What of the settings says how /metrics and the feed are encrypted; prints nothing. */}}
+{{- define "tierscope.encrypted" -}}
+{{- $tls := .root.Values.tls -}}
+{{- range $part := list "exporter" "collector" -}}
+{{- $found := get $.settings $part -}}
+{{- if $found -}}
+{{- if $tls.metricsSecret -}}
+{{- $files := dict "certificate_file" "/etc/tierscope/metrics-tls/tls.crt" "key_file" "/etc/tierscope/metrics-tls/tls.key" -}}
+{{- if $tls.metricsClients -}}
+{{- $_ := set $files "client_ca_file" "/etc/tierscope/metrics-tls/ca.crt" -}}
+{{- end -}}
+{{- $_ := set $found "tls" $files -}}
+{{- end -}}
+{{- if $tls.feedKeysSecret -}}
+{{- $keys := dict "key_file" (printf "/etc/tierscope/feed-keys/%s.key" $part) -}}
+{{- if eq $part "exporter" -}}
+{{- $_ := set $keys "clients_file" "/etc/tierscope/feed-keys/readers" -}}
+{{- else -}}
+{{- $_ := set $keys "server_key_file" "/etc/tierscope/feed-keys/exporter.pub" -}}
+{{- end -}}
+{{- $_ := set $found "feed_keys" $keys -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Whether an exporter is ready: its page, or its port where the page wants a certificate that no kubelet has. */}}
+{{- define "tierscope.metricsReady" -}}
+{{- if and .Values.tls.metricsSecret .Values.tls.metricsClients -}}
+{tcpSocket: {port: metrics}, periodSeconds: 20, timeoutSeconds: 5}
+{{- else if .Values.tls.metricsSecret -}}
+{httpGet: {path: /metrics, port: metrics, scheme: HTTPS}, periodSeconds: 20, timeoutSeconds: 5}
+{{- else -}}
+{httpGet: {path: /metrics, port: metrics}, periodSeconds: 20, timeoutSeconds: 5}
+{{- end -}}
 {{- end }}
 
 {{- define "tierscope.podSecurity" -}}
@@ -55,6 +102,12 @@ capabilities: {drop: [ALL]}
 - {name: hash-key, mountPath: /etc/tierscope/keys, readOnly: true}
 - {name: tmp, mountPath: /tmp}
 - {name: cache, mountPath: /var/cache/tierscope}
+{{- if .Values.tls.metricsSecret }}
+- {name: metrics-tls, mountPath: /etc/tierscope/metrics-tls, readOnly: true}
+{{- end }}
+{{- if .Values.tls.feedKeysSecret }}
+- {name: feed-keys, mountPath: /etc/tierscope/feed-keys, readOnly: true}
+{{- end }}
 {{- end }}
 
 {{- define "tierscope.volumes" -}}
@@ -62,6 +115,19 @@ capabilities: {drop: [ALL]}
 - {name: hash-key, secret: {secretName: {{ .root.Values.hashKeySecret }}, defaultMode: 0440}}
 - {name: tmp, emptyDir: {sizeLimit: 1Gi}}
 - {name: cache, emptyDir: {sizeLimit: 256Mi}}
+{{- with .root.Values.tls.metricsSecret }}
+- {name: metrics-tls, secret: {secretName: {{ . }}, defaultMode: 0440}}
+{{- end }}
+{{- if .root.Values.tls.feedKeysSecret }}
+- name: feed-keys
+  secret:
+    secretName: {{ .root.Values.tls.feedKeysSecret }}
+    defaultMode: 0440
+    items:
+      {{- range $name := ternary (list "collector.key" "exporter.pub") (list "exporter.key" "readers") (eq .component "server") }}
+      - {key: {{ $name }}, path: {{ $name }}}
+      {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Somebody who scrapes comes from the monitoring namespace. */}}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
-import ssl
-import subprocess
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
 from api.app import create_app
+from tests.certificates import Authority
 from tests.exporting import await_true
 from tests.stored import StoredInMemory
 from tierscope.cli.serve_api import access_of, addresses, is_loopback, server_of
@@ -69,21 +70,58 @@ def test_a_head_that_does_not_come_is_not_waited_for():
             assert [client.get("/health").status_code for _ in range(3)] == [200] * 3
 
 
-def test_tls_is_served_with_the_certificate(tmp_path):
+@pytest.fixture
+def tls(tmp_path):
+    """Who signs, and files of a server that wants no certificate of its clients."""
+    authority = Authority(tmp_path / "ca")
+    issued = authority.issue("server")
+    return authority, {"tls_certificate_file": str(issued.certificate), "tls_key_file": str(issued.key)}
+
+
+def test_tls_is_served_with_the_certificate(tls):
     """HTTPS with our own certificate; the addresses say so; plain HTTP gets no answer."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject]
-    subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    with serving(tls_certificate_file=str(certificate), tls_key_file=str(key)) as address:
+    authority, files = tls
+    with serving(**files) as address:
         where = addresses(address, is_tls=True)
-        context = ssl.create_default_context(cafile=certificate)
-        assert httpx.get(f"{where['api']}/health", verify=context).status_code == 200
+        assert httpx.get(f"{where['api']}/health", verify=authority.client()).status_code == 200
         with pytest.raises(httpx.HTTPError):
             httpx.get(f"http://127.0.0.1:{address[1]}/health")
 
 
-@pytest.mark.parametrize("files", [{"tls_key_file": "k"}, {"tls_key_file": "k", "tls_certificate_file": "c"}])
+def test_with_an_authority_of_clients_nobody_is_answered_without_a_certificate_of_it(tls):
+    """Not even who asks for health: the handshake fails before anything is asked."""
+    authority, files = tls
+    with serving(**files, tls_client_ca_file=str(authority.certificate)) as address:
+        url = f"https://127.0.0.1:{address[1]}/health"
+        known = authority.client(authority.issue("operator"))
+        assert httpx.get(url, verify=known, timeout=30).status_code == 200
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(url, verify=authority.client(), timeout=30)
+
+
+def test_a_new_certificate_is_served_without_a_restart(tls):
+    """Whoever trusts only who signed the new one is answered once it is there."""
+    _, files = tls
+    other = Authority(Path(files["tls_key_file"]).parent / "other")
+    issued = other.issue("server")
+    with serving(**files) as address:
+        url = f"https://127.0.0.1:{address[1]}/health"
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(url, verify=other.client(), timeout=30)
+        shutil.copy(issued.certificate, files["tls_certificate_file"])
+        shutil.copy(issued.key, files["tls_key_file"])
+
+        assert httpx.get(url, verify=other.client(), timeout=30).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tls_key_file": "k"},
+        {"tls_client_ca_file": "ca"},
+        {"tls_key_file": "k", "tls_certificate_file": "c"},
+    ],
+)
 def test_a_certificate_that_cannot_be_used_is_a_problem_of_the_settings(files):
     """Half of it, or none of it."""
     with pytest.raises(BadSettings):

@@ -1,0 +1,181 @@
+"""Encrypted streams over real sockets: who may read, what a stranger gets, and keys exchanged under way."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+import zmq
+
+from tests.exporting import await_true
+from tests.streaming import numbered, receive_count
+from tierscope.domain.errors import BadSettings
+from tierscope.domain.tls_settings import FeedClientKeys, FeedServerKeys
+from tierscope.feed.curve import ClientKey, ServerLock, read_key, read_names
+from tierscope.feed.stream_publisher import StreamPublisher
+from tierscope.feed.stream_subscriber import StreamSubscriber
+
+QUIET_SECONDS = 0.5
+"""How long a reader that must hear nothing is listened to; its peers hear everything within milliseconds."""
+
+
+class Keys:
+    """Files of one publisher and its readers."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.readers = folder / "readers"
+        self.readers.write_text("# nobody yet\n")
+        self.new_server_key()
+
+    def new_server_key(self):
+        public, secret = zmq.curve_keypair()
+        self._write("exporter.pub", public.decode())
+        self._write("exporter.key", secret.decode())
+
+    def new_reader(self, name, *, known=True):
+        public, secret = zmq.curve_keypair()
+        self._write(name, secret.decode())
+        if known:
+            self.let_in(name)
+        return public.decode()
+
+    def let_in(self, name):
+        public = zmq.curve_public(read_key(self.folder / name)).decode()
+        self.readers.write_text(f"{self.readers.read_text()}{name} {public}\n")
+
+    def lock(self):
+        return ServerLock(
+            FeedServerKeys(key_file=str(self.folder / "exporter.key"), clients_file=str(self.readers))
+        )
+
+    def key(self, name):
+        return ClientKey(
+            FeedClientKeys(
+                key_file=str(self.folder / name), server_key_file=str(self.folder / "exporter.pub")
+            )
+        )
+
+    def _write(self, name, text):
+        new = self.folder / f".{name}"
+        new.write_text(f"{text}\n")
+        new.replace(self.folder / name)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Keys of a publisher that nobody may read yet."""
+    return Keys(tmp_path)
+
+
+@pytest.fixture
+def publisher(keys):
+    """An encrypted stream."""
+    address = "tcp://127.0.0.1:*"
+    with closing(StreamPublisher(address, address, buffer_bytes=1 << 20, lock=keys.lock())) as stream:
+        yield stream
+
+
+def reader(publisher, key):
+    """A reader that asks for everything; its patience with replays is short."""
+    return closing(
+        StreamSubscriber(
+            publisher.endpoint,
+            publisher.replay_endpoint,
+            source="test stream",
+            key=key,
+            replay_timeout_seconds=0.2,
+        )
+    )
+
+
+def publish(publisher, first, count):
+    for number in range(first, first + count):
+        publisher.publish(b"payload %d" % number)
+
+
+def test_who_is_known_reads_what_was_and_what_comes(keys, publisher):
+    """Live and replayed, as on a plain stream."""
+    keys.new_reader("collector")
+    publish(publisher, 0, 3)
+    with reader(publisher, keys.key("collector")) as subscriber:
+        assert receive_count(subscriber, 3) == numbered(3)
+        publish(publisher, 3, 2)
+        assert receive_count(subscriber, 2) == numbered(2, start=3)
+
+
+def test_a_stranger_and_one_without_a_key_get_nothing_until_they_are_let_in(keys, publisher):
+    """The file of readers is read again; nobody restarts."""
+    keys.new_reader("collector")
+    keys.new_reader("stranger", known=False)
+    publish(publisher, 0, 3)
+    with (
+        reader(publisher, keys.key("collector")) as known,
+        reader(publisher, keys.key("stranger")) as stranger,
+        reader(publisher, None) as plain,
+    ):
+        assert receive_count(known, 3) == numbered(3)
+        assert stranger.receive(QUIET_SECONDS) == plain.receive(QUIET_SECONDS) == []
+        assert not stranger.connected
+        assert not plain.connected
+        keys.let_in("stranger")
+
+        assert receive_count(stranger, 3) == numbered(3)
+        assert plain.receive(QUIET_SECONDS) == []
+
+
+def test_one_who_is_no_longer_known_does_not_come_back(keys, publisher):
+    """A connection that is open stays; the next one is refused."""
+    keys.new_reader("collector")
+    publish(publisher, 0, 1)
+    with reader(publisher, keys.key("collector")) as subscriber:
+        assert receive_count(subscriber, 1) == numbered(1)
+    keys.readers.write_text("# nobody any more\n")
+    with reader(publisher, keys.key("collector")) as subscriber:
+        assert subscriber.receive(QUIET_SECONDS) == []
+
+
+def test_a_new_server_key_loses_no_message(keys, publisher):
+    """The publisher binds anew, its readers connect anew, and what fell in between is replayed."""
+    keys.new_reader("collector")
+    publish(publisher, 0, 2)
+    with reader(publisher, keys.key("collector")) as subscriber:
+        assert receive_count(subscriber, 2) == numbered(2)
+        keys.new_server_key()
+        publish(publisher, 2, 1)
+        assert receive_count(subscriber, 1) == numbered(1, start=2)
+        publish(publisher, 3, 1)
+        assert receive_count(subscriber, 1) == numbered(1, start=3)
+        await_true(lambda: subscriber.receive(0.05) == [] and subscriber.connected, "it is connected anew")
+    with reader(publisher, keys.key("collector")) as late:
+        assert receive_count(late, 4) == numbered(4)
+
+
+def test_a_file_that_cannot_be_used_leaves_the_old_key_in_use(keys, publisher):
+    """Half-written files are nothing to stop for."""
+    keys.new_reader("collector")
+    lock = keys.lock()
+    before = lock.key
+    (keys.folder / "exporter.key").write_text("half")
+
+    assert lock.key == before
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 39, "~" * 40, "two keys\n", "\xff"])
+def test_what_is_no_key_is_named(tmp_path, text):
+    """With the file, and what makes one."""
+    path = tmp_path / "key"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(BadSettings, match="key"):
+        read_key(path)
+
+
+def test_every_line_that_is_no_reader_is_named(tmp_path):
+    """Not the first alone."""
+    good, _ = zmq.curve_keypair()
+    path = tmp_path / "readers"
+    path.write_text(f"a {good.decode()}\nb\n# c\n{good.decode()}\n")
+    with pytest.raises(BadSettings) as raised:
+        read_names(path)
+
+    assert [problem.where for problem in raised.value.problems] == [f"{path}, line 2", f"{path}, line 4"]
