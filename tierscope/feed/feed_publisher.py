@@ -13,6 +13,10 @@ from tierscope.feed.codec import encode_batch
 from tierscope.feed.curve import ServerLock
 from tierscope.feed.stream_publisher import Context, StreamPublisher
 
+LIVE_QUEUE_BATCHES = 500
+"""Batches queued for one slow collector: they are large, and the replay brings back what is dropped. Ten
+thousand of them held a gigabyte beside the buffer that is there for it."""
+
 INCARNATION_BITS = 63
 """So that an incarnation fits a signed column everywhere."""
 
@@ -49,6 +53,7 @@ class FeedPublisher:
             buffer_bytes=buffer_bytes,
             context=context,
             lock=None if keys is None else ServerLock(keys),
+            live_queue_messages=LIVE_QUEUE_BATCHES,
         )
         self.endpoint = self._stream.endpoint
         self.replay_endpoint = self._stream.replay_endpoint

@@ -63,6 +63,7 @@ class StreamPublisher:
         buffer_bytes: int,
         context: Context | None = None,
         lock: ServerLock | None = None,
+        live_queue_messages: int = LIVE_QUEUE_MESSAGES,
     ) -> None:
         self._own_context = context is None
         self._context: Context = zmq.Context() if context is None else context
@@ -75,7 +76,7 @@ class StreamPublisher:
         self._router = self._context.socket(zmq.ROUTER)
         try:
             for socket in (self._router, self._pub):
-                _prepare(socket)
+                _prepare(socket, live_queue_messages)
                 if self._door is not None:
                     self._door.lock.secure(socket)
             self.replay_endpoint = _bind(self._router, replay_endpoint)
@@ -201,9 +202,9 @@ class StreamPublisher:
         return (END, b"") if payload is None else (pack_sequence(replay.following), payload)
 
 
-def _prepare(socket: Socket) -> None:
+def _prepare(socket: Socket, live_queue_messages: int) -> None:
     if socket.type == zmq.PUB:
-        socket.setsockopt(zmq.SNDHWM, LIVE_QUEUE_MESSAGES)
+        socket.setsockopt(zmq.SNDHWM, live_queue_messages)
     else:
         # a full queue makes send fail instead of dropping an answer
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

@@ -13,7 +13,7 @@ from tierscope.domain.errors import BadInput
 from tierscope.domain.events import BlockAction, BlockEvent, TierSample
 from tierscope.domain.tiers import Tier
 from tierscope.feed.codec import encode_batch
-from tierscope.feed.feed_publisher import FeedPublisher
+from tierscope.feed.feed_publisher import LIVE_QUEUE_BATCHES, FeedPublisher
 from tierscope.feed.feed_subscriber import FeedSubscriber
 from tierscope.feed.frames import pack_sequence
 from tierscope.feed.stream_subscriber import wait
@@ -93,6 +93,19 @@ def test_a_collector_that_comes_back_gets_what_it_missed(feeds):
     items = receive_count(feeds.subscriber(after=FeedPosition("node-a", 1, 3)), 2)
 
     assert items == [batch(4), batch(5)]
+
+
+def test_a_collector_that_does_not_read_for_a_while_misses_nothing(feeds):
+    """Its queue at the exporter is short, since that costs memory beside the buffer: replays fill in."""
+    publisher = feeds.publisher(incarnation=1)
+    subscriber = feeds.subscriber()
+    publisher.publish([sample(0)])
+    receive_count(subscriber, 1)
+    count = 4 * LIVE_QUEUE_BATCHES
+    for number in range(1, count):
+        publisher.publish([sample(number)])
+
+    assert receive_count(subscriber, count - 1) == [batch(number) for number in range(1, count)]
 
 
 def test_a_collector_that_missed_nothing_gets_nothing_again(feeds):
