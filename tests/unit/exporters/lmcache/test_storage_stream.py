@@ -16,6 +16,7 @@ from tierscope.domain.errors import BadInput
 from tierscope.domain.events import BlockAction, BlockEvent, TierTransfer, TransferAction
 from tierscope.domain.requests import ExternalReason
 from tierscope.domain.tiers import Tier
+from tierscope.telemetry.request_spans import spans_of
 from tierscope_probe.storage import STORAGE_RECORDS, write_record
 
 HELLO = write_record("hello", 0.0, "lmcache_storage", "inside", 0, 1, 64, "fs", {})
@@ -54,6 +55,21 @@ class Worker:
 @pytest.fixture
 def worker():
     return Worker()
+
+
+def test_what_was_read_for_a_request_is_in_its_trace(worker):
+    """Chunk by chunk with the hook's own times; of the lookup inside the engine nobody tells any."""
+    worker.tell(reading(1), reading(2, size=2000, at=1.625), reading(3, "other"), stats(9.0))
+
+    (record,) = worker.ask()
+
+    _, *reads = spans_of(record)
+    assert [(span.name, span.start_ns / 1e9, span.end_ns / 1e9) for span in reads] == [
+        ("kv.l2.read", 1.5, 1.75),
+        ("kv.l2.read", 1.625, 1.875),
+    ]
+    assert [span.attributes["tierscope.read.bytes"] for span in reads] == [1000, 2000]
+    assert {span.attributes["tierscope.source"] for span in reads} == {"lmcache_records:inside"}
 
 
 def test_a_read_is_a_load_of_l2_with_its_bytes_and_its_time(worker):
