@@ -58,10 +58,12 @@ class Owners(NamedTuple):
     heir: Int32Array
 
 
-@njit(cache=True)
 def _nobodys(paths: Paths) -> Owners:
-    n = len(paths.offsets) - 1
-    return Owners(np.full(paths.n_ids, -1, np.int32), np.arange(n).astype(np.int32))
+    return Owners(np.full(paths.n_ids, -1, np.int32), np.arange(paths.requests, dtype=np.int32))
+
+
+def _empty_tree(paths: Paths) -> Int64Array:
+    return np.zeros(paths.requests + 1, np.int64)
 
 
 @njit(cache=True)
@@ -92,7 +94,6 @@ def _label(paths: Paths, request: int, place: int, end: int, owners: Owners) -> 
         owners.label[paths.ids[k]] = request
 
 
-@njit(cache=True)
 def depth_histogram(
     paths: Paths, block_weight: int, last_weights: Int64Array, first_counted: int
 ) -> tuple[Int64Array, int]:
@@ -101,10 +102,27 @@ def depth_histogram(
     Every block weighs `block_weight`, the last block of request i `last_weights[i]` (n,). Requests
     before `first_counted` touch, and are not counted.
     """
-    n = len(paths.offsets) - 1
-    owners = _nobodys(paths)
-    tree = np.zeros(n + 1, np.int64)
     change = np.zeros(paths.n_ids + 2, np.int64)
+    scratch = _nobodys(paths), _empty_tree(paths)
+    distinct, unseen = _count_depths(paths, block_weight, last_weights, first_counted, *scratch, change)
+    return np.cumsum(change[:distinct]), int(unseen)
+
+
+@njit(cache=True)
+def _count_depths(
+    paths: Paths,
+    block_weight: int,
+    last_weights: Int64Array,
+    first_counted: int,
+    owners: Owners,
+    tree: Int64Array,
+    change: Int64Array,
+) -> tuple[int, int]:
+    """Add to `change` (n_ids + 2,) by how much the weight of each depth exceeds that of the one before.
+
+    Returns the number of distinct blocks and the weight never seen before.
+    """
+    n = len(paths.offsets) - 1
     unseen = 0
     distinct = 0
     resident = 0
@@ -112,7 +130,7 @@ def depth_histogram(
         start = paths.offsets[request]
         length = paths.offsets[request + 1] - start
         counted = request >= first_counted
-        place = 0
+        place = int(np.int64(0))  # a plain 0 is a type of its own, for which every callee is compiled too
         while place < length:
             owner = _owner(owners, paths.ids[start + place])
             if owner < 0:
@@ -136,23 +154,26 @@ def depth_histogram(
         _label(paths, request, place, length, owners)
         _add(tree, request, length)
         resident += length
-    for depth in range(1, distinct):
-        change[depth] += change[depth - 1]
-    return change[:distinct], unseen
+    return distinct, unseen
+
+
+def hit_blocks(paths: Paths, capacities: Int64Array) -> Int32Array:
+    """Leading blocks of each request that an LRU of each capacity holds at its start: (n, sizes) int32."""
+    hits = np.zeros((paths.requests, len(capacities)), np.int32)
+    _hit_blocks(paths, capacities, _nobodys(paths), _empty_tree(paths), hits)
+    return hits
 
 
 @njit(cache=True)
-def hit_blocks(paths: Paths, capacities: Int64Array) -> Int32Array:
-    """Leading blocks of each request that an LRU of each capacity holds at its start: (n, sizes) int32."""
+def _hit_blocks(
+    paths: Paths, capacities: Int64Array, owners: Owners, tree: Int64Array, hits: Int32Array
+) -> None:
     n = len(paths.offsets) - 1
-    owners = _nobodys(paths)
-    tree = np.zeros(n + 1, np.int64)
-    hits = np.zeros((n, len(capacities)), np.int32)
     resident = 0
     for request in range(n):
         start = paths.offsets[request]
         length = paths.offsets[request + 1] - start
-        place = 0
+        place = int(np.int64(0))  # a plain 0 is a type of its own, for which every callee is compiled too
         while place < length:
             owner = _owner(owners, paths.ids[start + place])
             if owner < 0:
@@ -169,26 +190,30 @@ def hit_blocks(paths: Paths, capacities: Int64Array) -> Int32Array:
         _label(paths, request, place, length, owners)
         _add(tree, request, length)
         resident += length
-    return hits
 
 
-@njit(cache=True)
 def held_blocks(paths: Paths, touches: BoolArray, capacity: int) -> Int32Array:
     """Leading blocks of each request in an LRU that only the requests `touches` (n,) marks go through: (n,).
 
     The others merely look: what a replica would have had for a request that went elsewhere.
     """
+    hits = np.zeros(paths.requests, np.int32)
+    _held_blocks(paths, touches, capacity, _nobodys(paths), _empty_tree(paths), hits)
+    return hits
+
+
+@njit(cache=True)
+def _held_blocks(
+    paths: Paths, touches: BoolArray, capacity: int, owners: Owners, tree: Int64Array, hits: Int32Array
+) -> None:
     n = len(paths.offsets) - 1
-    owners = _nobodys(paths)
-    tree = np.zeros(n + 1, np.int64)
-    hits = np.zeros(n, np.int32)
     resident = 0
     for request in range(n):
         start = paths.offsets[request]
         length = paths.offsets[request + 1] - start
         at_start = resident
         taken = 0
-        place = 0
+        place = int(np.int64(0))  # a plain 0 is a type of its own, for which every callee is compiled too
         while place < length:
             owner = _owner(owners, paths.ids[start + place])
             if owner < 0:
@@ -206,4 +231,3 @@ def held_blocks(paths: Paths, touches: BoolArray, capacity: int) -> Int32Array:
             _label(paths, request, place, length, owners)
             _add(tree, request, length)
             resident += length - taken
-    return hits

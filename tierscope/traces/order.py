@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from tierscope.domain.trace import Int64Array
 
 
-@njit(cache=True)
 def out_of_order(
     at_ms: Int64Array, session: Int64Array, order: Int64Array, left_out: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
@@ -17,15 +16,36 @@ def out_of_order(
 
     So one absurd time costs its own row and not all that follow. Where several choices are equally
     long the earlier rows stay. `order` sorts the rows by session and keeps their order within it;
-    rows `left_out` already are passed over and marked too. O(n log n).
+    rows `left_out` already are passed over and marked too. O(n log n), O(n) where nothing is out of order.
+    """
+    kept = order[~left_out[order]]
+    falls = (np.diff(at_ms[kept]) < 0) & (np.diff(session[kept]) == 0)
+    if not falls.any():
+        return left_out.copy()
+    n = len(at_ms)
+    marked = np.ones(n, np.bool_)
+    _unmark_longest_runs(
+        at_ms, session, order, left_out, marked, np.empty(n, np.int64), np.full(n, -1, np.int64)
+    )
+    return marked
+
+
+@njit(cache=True)
+def _unmark_longest_runs(
+    at_ms: Int64Array,
+    session: Int64Array,
+    order: Int64Array,
+    left_out: NDArray[np.bool_],
+    marked: NDArray[np.bool_],
+    heads: Int64Array,
+    following: Int64Array,
+) -> None:
+    """Unmark the rows of each session's longest run; `marked` holds True, `following` -1.
 
     Method: patience sorting, from the last row to the first. `heads[k]` is the first row of a run of k + 1
     rows, the one with the latest time among such runs, so times along `heads` never rise.
     """
     n = len(at_ms)
-    marked = np.ones(n, np.bool_)
-    heads = np.empty(n, np.int64)
-    following = np.full(n, -1, np.int64)
     longest = 0
     for i in range(n - 1, -2, -1):
         row = order[i] if i >= 0 else -1
@@ -47,4 +67,3 @@ def out_of_order(
         following[row] = heads[low - 1] if low > 0 else -1
         heads[low] = row
         longest = max(longest, low + 1)
-    return marked
