@@ -7,9 +7,10 @@ import os
 import numpy as np
 import pytest
 
-from tests.drifting import KINDS, generated
+from tests.drifting import KINDS, generated, interleaved
 from tierscope.analytics.chains import chains_of
 from tierscope.analytics.holdout import hold_out
+from tierscope.cli.spread import spread
 from tierscope.traces.open import read_trace
 
 pytestmark = pytest.mark.long
@@ -32,10 +33,37 @@ def test_stationary_workloads_are_seldom_called_drifting():
     assert told("stationary") <= 0.05
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_drifting_workloads_are_told(kind):
-    """At least 80 of 100; 95 are the aim, and a jump is always told."""
-    assert told(kind) >= (1.0 if kind == "jumping" else 0.8)
+def test_drifting_workloads_are_told():
+    """At least 95 of 100 over the kinds, 90 of each, and a jump always."""
+    shares = {kind: told(kind) for kind in KINDS}
+
+    assert np.mean(list(shares.values())) >= 0.95, shares
+    assert min(shares.values()) >= 0.9
+    assert shares["jumping"] == 1.0
+
+
+def test_sessions_that_only_take_turns_are_covered():
+    """Workloads of sessions, each longer than a slice: nine of ten intervals hold on average."""
+    covered = []
+    for seed in range(WORKLOADS // 2):
+        chains, session = interleaved(np.random.default_rng(seed), lambda _: 12, requests=6000)
+        sizes = np.unique(np.geomspace(0.002 * chains.n_ids, chains.n_ids, 40).astype(np.int64))
+        covered.append(hold_out(chains, sizes, np.random.default_rng(seed), session).coverage)
+
+    assert np.mean(covered) >= 0.9
+
+
+def test_claude_drifts_and_is_predicted_for_the_load_that_comes(traces):
+    """Its second half has the end of all sessions: told how many take turns, it is off by 0.015 and 0.06."""
+    trace = spread(read_trace(traces / "claude_code_sessions.parquet"), 12, 1)
+    chains = chains_of(trace)
+    sizes = np.unique(np.geomspace(0.002 * chains.n_ids, chains.n_ids, 40).astype(np.int64))
+    found = hold_out(chains, sizes, np.random.default_rng(1), trace.session)
+
+    assert found.drift.found
+    assert found.load.forecast.errors.mean() <= 0.015
+    assert found.load.forecast.errors.max() <= 0.06
+    assert found.load.forecast.coverage >= 0.9
 
 
 def test_the_mooncake_hour_is_predicted_and_its_synthetic_sibling_drifts(traces):

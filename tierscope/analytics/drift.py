@@ -1,4 +1,8 @@
-"""Whether a history drifts: its last slices, or its trend, differ by more than the slices' order explains."""
+"""Whether a history drifts: its last slices, or its trend, differ by more than the slices' order explains.
+
+Slices may be thin: what makes neighbours alike, sessions that are longer than a slice, is measured on what
+the change itself leaves over, and weakens the evidence.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.analytics.bootstrap import Slices
+from tierscope.analytics.depths import BoolArray
 from tierscope.domain.trace import FloatArray
 
+MOST_CORRELATION = 0.95
+SURE_CORRELATION = 2.0
+"""Standard errors, 1 / sqrt(slices), from which a correlation of neighbours is told from none."""
 SMALLEST_SPREAD = 1e-9
 """A ratio that varies less between slices than this is constant."""
 
@@ -32,6 +40,8 @@ def shift_of(slices: Slices, late: int, permutations: int, rng: np.random.Genera
 
     A jump and a slow change each have a contrast that finds them; the strongest over both and over the k
     columns is set against the strongest in random orders, so that testing many sizes needs no correction.
+    Where a slice resembles the one before it, there are fewer independent ones than slices, and the evidence
+    counts as much less as its standard error is larger: by sqrt((1 + r) / (1 - r)) for a correlation of r.
     """
     ratios = slices.hits / np.maximum(slices.total, 1.0)[:, None]
     ratios = ratios[:, ratios.std(axis=0) > SMALLEST_SPREAD]
@@ -40,9 +50,11 @@ def shift_of(slices: Slices, late: int, permutations: int, rng: np.random.Genera
     standard = (ratios - ratios.mean(axis=0)) / ratios.std(axis=0)
     contrasts = _contrasts(len(ratios), late)
     observed = np.abs(contrasts @ standard)
+    column = int(observed.max(axis=0).argmax())
+    evidence = observed.max() / _repetition(standard[:, column], contrasts)
     orders = rng.permuted(np.tile(np.arange(len(ratios)), (permutations, 1)), axis=1)
-    as_strong = sum(np.abs(contrasts @ standard[order]).max() >= observed.max() for order in orders)
-    strongest = ratios[:, int(observed.max(axis=0).argmax())]
+    as_strong = sum(np.abs(contrasts @ standard[order]).max() >= evidence for order in orders)
+    strongest = ratios[:, column]
     difference = float(strongest[-late:].mean() - strongest[:-late].mean())
     return Shift(difference, float((1 + as_strong) / (1 + permutations)))
 
@@ -54,3 +66,31 @@ def _contrasts(slices: int, late: int) -> FloatArray:
     rows -= rows.mean(axis=1, keepdims=True)
     normed: FloatArray = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return normed
+
+
+def _repetition(values: FloatArray, contrasts: FloatArray) -> float:
+    """How much larger than among independent slices the error of their contrasts is: 1 or more.
+
+    `values` (slices,) less what the contrasts and the best of all jumps explain of them are taken for an
+    autoregression of first order.
+    """
+    n = len(values)
+    jumps = (np.vstack((contrasts, _centred(np.arange(n) >= cut))) for cut in range(1, n))
+    rest = min((_rest(values, directions) for directions in jumps), key=lambda left: float(left @ left))
+    spread = float(rest @ rest)
+    neighbours = float(rest[1:] @ rest[:-1]) / spread if spread > SMALLEST_SPREAD else 0.0
+    if neighbours < SURE_CORRELATION / np.sqrt(n):
+        return 1.0
+    most = min(neighbours, MOST_CORRELATION)
+    return float(np.sqrt((1 + most) / (1 - most)))
+
+
+def _rest(values: FloatArray, directions: FloatArray) -> FloatArray:
+    """What is left of values (n,) without their parts along directions (m, n)."""
+    found: FloatArray = values - directions.T @ np.linalg.lstsq(directions.T, values, rcond=None)[0]
+    return found
+
+
+def _centred(marks: BoolArray) -> FloatArray:
+    shares: FloatArray = marks - marks.mean()
+    return shares

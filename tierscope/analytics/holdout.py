@@ -4,6 +4,9 @@ Caches stay warm across the cut. The cold start of the first half is left out: i
 what it hits. The interval is one for a new observation, not for a mean: it has to cover the luck of the half
 that was seen and that of the half to come, so two resampled deviations are added up, each over slices of time
 long enough to be about independent.
+
+No history tells how much traffic comes next, so that is kept apart from what a history can tell: where
+sessions are known, the same prediction is also given for as many sessions as came to take turns.
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ from tierscope.analytics.bootstrap import HIGH, LOW, Interval, Slices, resampled
 from tierscope.analytics.chains import Chains
 from tierscope.analytics.curve import hit_blocks_per_request
 from tierscope.analytics.drift import Shift, shift_of
+from tierscope.analytics.load import at_other_load, sessions_taking_turns
 from tierscope.domain.errors import BadInput
-from tierscope.domain.trace import FloatArray, Int64Array
+from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
 
 WARM_SHARE = 0.3
 """Share of the first half that only fills the caches."""
 SLICES = 20
-LATE_SLICES = 5
+DRIFT_SLICES = 60
+"""Thinner than for intervals: a test gains from more of them, and takes account of their likeness itself."""
+LATE_SHARE = 0.25
+"""Share of the slices that a jump is looked for in."""
 RESAMPLES = 400
 PERMUTATIONS = 999
-DRIFT_P_VALUE = 0.01
+DRIFT_P_VALUE = 0.025
 SMALLEST_SHIFT = 0.03
 """A shift of fewer points of hit ratio is no drift, however certain it is."""
 SMALLEST_VARIANCE = 1e-12
@@ -38,21 +45,19 @@ BATCH_SIZES = 16
 
 
 class Drift(NamedTuple):
-    """Whether the seen half drifts, by how much and how surely."""
+    """Whether a history drifts, by how much and how surely."""
 
     found: bool
     shift: Shift
 
 
 @dataclass(frozen=True, slots=True)
-class Holdout:
-    """Hit ratios of k capacities: predicted with a 95 % interval, and observed."""
+class Forecast:
+    """Hit ratios of k capacities: predicted with a 95 % interval, and observed; (k,) each."""
 
-    capacities_blocks: Int64Array
     predicted: FloatArray
     interval: Interval
     observed: FloatArray
-    drift: Drift
 
     @property
     def errors(self) -> FloatArray:
@@ -67,8 +72,37 @@ class Holdout:
         return float(inside.mean())
 
 
-def hold_out(chains: Chains, capacities_blocks: Int64Array, rng: np.random.Generator) -> Holdout:
-    """Predict the second half's hit ratio at each capacity; a trace that is too short raises `BadInput`."""
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The same forecast for as many sessions as took turns in the coming half; means over a half."""
+
+    sessions_seen: float
+    sessions_coming: float
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True)
+class Holdout(Forecast):
+    """A forecast of the second half from the first; `load` is None where sessions are not known.
+
+    `drift` is what the seen half shows by itself.
+    """
+
+    capacities_blocks: Int64Array
+    drift: Drift
+    load: Load | None
+
+
+def hold_out(
+    chains: Chains,
+    capacities_blocks: Int64Array,
+    rng: np.random.Generator,
+    session: Int32Array | None = None,
+) -> Holdout:
+    """Predict the second half's hit ratio at each capacity (rising); too short a trace raises `BadInput`.
+
+    `session` (n,) tells which requests belong together, -1 where unknown.
+    """
     n = chains.requests
     if n < FEWEST_REQUESTS:
         raise BadInput(
@@ -76,42 +110,67 @@ def hold_out(chains: Chains, capacities_blocks: Int64Array, rng: np.random.Gener
             where="hold_out",
             fix=f"give a trace of at least {FEWEST_REQUESTS} requests",
         )
-    seen, coming = _halves(chains, capacities_blocks)
-    predicted, observed = seen.ratio, coming.ratio
+    half = n // 2
+    warm = int(half * WARM_SHARE)
+    seen, coming, thin = _halves(chains, capacities_blocks, warm, half)
+    interval = _interval(seen, rng)
+    forecast = Forecast(seen.ratio, interval, coming.ratio)
     return Holdout(
+        predicted=seen.ratio,
+        interval=interval,
+        observed=coming.ratio,
         capacities_blocks=capacities_blocks,
-        predicted=predicted,
-        interval=_interval(seen, rng),
-        observed=observed,
-        drift=drift_of(seen, rng),
+        drift=drift_of(_full(thin, chains, capacities_blocks, warm), rng),
+        load=None if session is None else _at_load(session, capacities_blocks, forecast, coming, warm),
     )
 
 
 def drift_of(slices: Slices, rng: np.random.Generator) -> Drift:
     """Whether slices in time order come from one workload."""
-    shift = shift_of(slices, LATE_SLICES, PERMUTATIONS, rng)
+    shift = shift_of(slices, int(len(slices.total) * LATE_SHARE), PERMUTATIONS, rng)
     return Drift(shift.p_value <= DRIFT_P_VALUE and abs(shift.ratio) >= SMALLEST_SHIFT, shift)
 
 
-def _halves(chains: Chains, capacities_blocks: Int64Array) -> tuple[Slices, Slices]:
-    """Sums over slices of the warm part of the first half, and of the second half."""
-    half = chains.requests // 2
-    warm = int(half * WARM_SHARE)
+def _full(slices: Slices, chains: Chains, capacities: Int64Array, warm: int) -> Slices:
+    """The sizes that the warm-up filled: others show a cache that warms up, not a workload that changes."""
+    filled = len(np.unique(chains.ids[: chains.offsets[warm]]))
+    return Slices(slices.hits[:, capacities <= filled], slices.total)
+
+
+def _at_load(
+    session: Int32Array, capacities: Int64Array, forecast: Forecast, coming: Slices, warm: int
+) -> Load | None:
+    """The forecast at the load of each slice of the coming half, by what each was asked for."""
+    n = len(session)
+    before = sessions_taking_turns(session, warm, n // 2, 1)
+    after = sessions_taking_turns(session, n // 2, n, SLICES)
+    if before is None or after is None:
+        return None
+    moved = (
+        at_other_load(capacities, values, after / before[0], coming.total)
+        for values in (forecast.predicted, *forecast.interval)
+    )
+    predicted, low, high = moved
+    sessions = float(after @ coming.total / coming.total.sum())
+    return Load(float(before[0]), sessions, Forecast(predicted, Interval(low, high), forecast.observed))
+
+
+def _halves(
+    chains: Chains, capacities_blocks: Int64Array, warm: int, half: int
+) -> tuple[Slices, Slices, Slices]:
+    """Sums over slices of the first half's warm part, of the second half, and of the former, thin."""
     asked = np.diff(chains.offsets)
-    parts = []
+    seen, coming = slice(warm, half), slice(half, None)
+    cuts = ((seen, SLICES), (coming, SLICES), (seen, DRIFT_SLICES))
+    parts: tuple[list[Slices], ...] = ([], [], [])
     for first in range(0, len(capacities_blocks), BATCH_SIZES):
         hits = hit_blocks_per_request(chains, capacities_blocks[first : first + BATCH_SIZES]).astype(np.int64)
-        parts.append(
-            (
-                slice_sums(hits[warm:half], asked[warm:half], SLICES),
-                slice_sums(hits[half:], asked[half:], SLICES),
-            )
-        )
-    seen, coming = (
-        Slices(np.concatenate([part[side].hits for part in parts], axis=1), parts[0][side].total)
-        for side in (0, 1)
+        for part, (span, slices) in zip(parts, cuts, strict=True):
+            part.append(slice_sums(hits[span], asked[span], slices))
+    first_half, second_half, thin = (
+        Slices(np.concatenate([batch.hits for batch in part], axis=1), part[0].total) for part in parts
     )
-    return seen, coming
+    return first_half, second_half, thin
 
 
 def _interval(seen: Slices, rng: np.random.Generator) -> Interval:
@@ -126,11 +185,13 @@ def _stickiness(slices: Slices) -> FloatArray:
     """By how much a mean of slices varies more than if they were independent: (k,).
 
     A slice resembles the one before it: with a correlation r of neighbours, as in a first-order
-    autoregression, the variance of a long mean is (1 + r) / (1 - r) times that of independent ones.
+    autoregression, the variance of a long mean is (1 + r) / (1 - r) times that of independent ones. So few
+    slices show r too small by about (1 + 3 r) / slices (Kendall, Biometrika 41, 1954), which is added.
     """
     ratios = slices.hits / np.maximum(slices.total, 1.0)[:, None]
     centred = ratios - ratios.mean(axis=0)
     variance = np.maximum((centred**2).sum(axis=0), SMALLEST_VARIANCE)
-    neighbours = np.clip((centred[1:] * centred[:-1]).sum(axis=0) / variance, 0.0, MOST_CORRELATION)
+    shown = (centred[1:] * centred[:-1]).sum(axis=0) / variance
+    neighbours = np.clip(shown + (1 + 3 * shown) / len(ratios), 0.0, MOST_CORRELATION)
     factor: FloatArray = np.sqrt((1 + neighbours) / (1 - neighbours))
     return factor

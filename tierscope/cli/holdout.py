@@ -8,7 +8,7 @@ from tierscope.cli.options import BlockTokens, Json, SkipBad, SpreadHours, Sprea
 from tierscope.cli.spread import spread
 
 if TYPE_CHECKING:
-    from tierscope.analytics.holdout import Holdout
+    from tierscope.analytics.holdout import Forecast, Holdout
 
 SIZES = 40
 SMALLEST_SHARE = 0.002
@@ -35,7 +35,9 @@ def holdout(
         requests = spread(read_trace(trace, block_tokens=block_tokens, skip_bad=skip_bad), spread_hours, seed)
         chains = chains_of(requests)
         sizes = np.geomspace(max(SMALLEST_SHARE * chains.n_ids, 1), max(chains.n_ids, 1), SIZES)
-        found = hold_out(chains, np.unique(sizes.astype(np.int64)), np.random.default_rng(seed))
+        found = hold_out(
+            chains, np.unique(sizes.astype(np.int64)), np.random.default_rng(seed), requests.session
+        )
     document = _document(found)
     if as_json:
         print_json(document)
@@ -44,27 +46,37 @@ def holdout(
 
 
 def _document(found: Holdout) -> dict[str, Any]:
+    load = found.load
     return {
-        "mae": float(found.errors.mean()),
-        "max_error": float(found.errors.max()),
-        "coverage": found.coverage,
+        **_sums(found),
         "drift": {
             "found": found.drift.found,
             "shift": found.drift.shift.ratio,
             "p_value": found.drift.shift.p_value,
         },
+        "at_load": None
+        if load is None
+        else {
+            "sessions_seen": load.sessions_seen,
+            "sessions_coming": load.sessions_coming,
+            **_sums(load.forecast),
+            "predicted": _points(load.forecast),
+        },
         "capacities": found.capacities_blocks.tolist(),
-        "predicted": [
-            {"value": value, "low": low, "high": high}
-            for value, low, high in zip(
-                found.predicted.tolist(),
-                found.interval.low.tolist(),
-                found.interval.high.tolist(),
-                strict=True,
-            )
-        ],
+        "predicted": _points(found),
         "observed": found.observed.tolist(),
     }
+
+
+def _sums(forecast: Forecast) -> dict[str, float]:
+    errors = forecast.errors
+    return {"mae": float(errors.mean()), "max_error": float(errors.max()), "coverage": forecast.coverage}
+
+
+def _points(forecast: Forecast) -> list[dict[str, float]]:
+    columns = (forecast.predicted, *forecast.interval)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [{"value": value, "low": low, "high": high} for value, low, high in rows]
 
 
 def _print(document: dict[str, Any]) -> None:
@@ -88,4 +100,11 @@ def _print(document: dict[str, Any]) -> None:
         stdout.print(
             f"the first half drifts by {drift['shift']:+.3f} (p = {drift['p_value']:.3f}): "
             "its past is no guide to its future"
+        )
+    if (load := document["at_load"]) is not None:
+        stdout.print(
+            f"{load['sessions_seen']:.1f} sessions took turns in the first half, and "
+            f"{load['sessions_coming']:.1f} in the second; for these it is off by {load['mae']:.4f} "
+            f"on average and {load['max_error']:.4f} at most, "
+            f"and intervals hold {load['coverage']:.0%} of the sizes"
         )

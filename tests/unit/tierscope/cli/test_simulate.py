@@ -99,11 +99,13 @@ def test_holdout_prints_the_promised_document(tmp_path):
     """A trace that repeats itself is predicted to the last digit, with narrow intervals and no drift."""
     document = run("holdout", grown(tmp_path, 800))
 
-    assert set(document) == {"mae", "max_error", "coverage", "drift", "capacities", "predicted", "observed"}
+    sums = {"mae", "max_error", "coverage"}
+    assert set(document) == sums | {"drift", "at_load", "capacities", "predicted", "observed"}
     assert document["max_error"] < 0.01
     assert document["drift"]["found"] is False
     assert len(document["capacities"]) == len(document["predicted"]) == len(document["observed"])
     assert all(point["low"] <= point["value"] <= point["high"] for point in document["predicted"])
+    assert document["at_load"] is None
 
 
 def test_holdout_says_when_a_trace_is_too_short(trace):
