@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 
+from tests.missing_truth import Truth
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.tiers import Tier
@@ -45,8 +46,21 @@ class Recorder:
         self._open.pop(task.request.request_id, None)
 
 
-def run_fleet(config: TestbedConfig) -> Evidence:
-    """Run a configuration's own workload to its end in virtual time."""
+class Witness(Recorder):
+    """A recorder that asks a truth why a request's tokens are computed."""
+
+    def __init__(self, engine: int, rows: list[tuple], truth: Truth) -> None:
+        super().__init__(engine, rows)
+        self._truth = truth
+
+    def admitted(self, task: Task, at_seconds: float) -> None:
+        super().admitted(task, at_seconds)
+        if task.attempt == 0:
+            self._truth.admitted(self._engine, task)
+
+
+def run_fleet(config: TestbedConfig, truth: Truth | None = None) -> Evidence:
+    """Run a configuration's own workload to its end in virtual time; `truth` watches."""
     rows: list[tuple] = []
     workload = MixedWorkload(
         config.mix,
@@ -55,13 +69,22 @@ def run_fleet(config: TestbedConfig) -> Evidence:
         max_prompt_tokens=config.max_prompt_tokens,
         until_seconds=config.duration_seconds,
     )
-    fleet = Fleet(config, workload, observe=lambda index: Recorder(index, rows))
+    fleet = Fleet(
+        config,
+        workload,
+        observe=lambda index: Witness(index, rows, truth) if truth else Recorder(index, rows),
+        watch=lambda index: truth.servers[index] if truth else None,
+    )
+    if truth:
+        truth.fleet = fleet
     samples, now = [], 0.0
     while not fleet.finished:
         now += READING_SECONDS
         fleet.run_until(now)
         samples += _readings(fleet, config, now)
     rows.sort(key=lambda row: row[0])
+    if truth:
+        truth.requests = [truth.of[row[-1].request_id] for row in rows]
     source = SourceId(SourceKind.VLLM_HOOK, "fleet")
     covered = SourceCoverage(source, 1, 0.0, now, received=len(rows), missing=0)
     return Evidence(_window(rows, config, now), tuple(samples), (covered,))

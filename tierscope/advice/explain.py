@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tierscope.advice.readings import TierReading, chunk_tokens, completeness_ratio, read_tiers
+from tierscope.advice.sizing.cost import instance_of
 from tierscope.advice.sizing.latency import TtftModel, ttft_model
 from tierscope.advice.study import Study, study_of
+from tierscope.advice.thresholds import SERVER_LEAST_RATIO
 from tierscope.analytics.misses import Cause, TierUnits, miss_causes
 from tierscope.analytics.prefixes import SharedPrefix, shared_prefixes
 from tierscope.domain.deployment import Deployment
@@ -22,6 +24,7 @@ from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 
 MOST_PREFIXES = 24
 """Prefixes that are listed: more are neither read nor told apart in a map."""
+SECONDS_AN_HOUR = 3600.0
 LOWER_TIERS = (Tier.L1, Tier.L2)
 OUTERMOST_FIRST = (Origin.EXTERNAL, Origin.L2, Origin.L1, Origin.L0)
 
@@ -46,6 +49,9 @@ class MissCauses:
     """Why there are no causes; null where there are."""
     seconds: Mapping[Cause, float] | None = None
     """TTFT that computing each cause's tokens took, over all requests; null where the model does not fit."""
+    money: Mapping[Cause, float] | None = None
+    """What these seconds of a replica cost, in `currency`; null where its instance type has no price."""
+    currency: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,9 @@ def misses_of(
     study = study_of(evidence, deployment, readings, chunk)
     misses = miss_causes(window, chunk, _units(study), first=first)
     causes = {cause: int(tokens[first:].sum()) for cause, tokens in misses.tokens.items()}
-    return MissCauses(causes, tuple(MoreRoom(*room) for room in misses.room), None, _seconds(causes, model))
+    seconds = _seconds(causes, model)
+    money, currency = _money(seconds, deployment)
+    return MissCauses(causes, tuple(MoreRoom(*room) for room in misses.room), None, seconds, money, currency)
 
 
 def _seconds(causes: Mapping[Cause, int], model: TtftModel | str) -> dict[Cause, float] | None:
@@ -152,6 +160,17 @@ def _seconds(causes: Mapping[Cause, int], model: TtftModel | str) -> dict[Cause,
         return None
     each = float(model.fit.coefficients[1 + model.priced.index("computed")])
     return {cause: tokens * each for cause, tokens in causes.items()}
+
+
+def _money(
+    seconds: Mapping[Cause, float] | None, deployment: Deployment
+) -> tuple[dict[Cause, float] | None, str | None]:
+    """What a replica's seconds cost at the price of its instance, and in what; None where not known."""
+    instance, prices = instance_of(deployment), deployment.objective.prices
+    if seconds is None or instance is None or prices is None:
+        return None, None
+    each = instance.price_per_hour / instance.replicas / SECONDS_AN_HOUR
+    return {cause: took * each for cause, took in seconds.items()}, prices.currency
 
 
 def _unmodelled(
@@ -177,10 +196,12 @@ def _units(study: Study) -> TierUnits:
     known = (reading.bytes_per_token for reading in study.readings.values())
     pool = study.deployment.wiring.pool if study.deployment.wiring else None
     expires = pool is not None and pool.ttl_action == "delete"
+    freed_in_rounds = study.l1_usable_ratio < 1 and Tier.L1 in units
     return TierUnits(
         units,
         next((size for size in known if size is not None), 0.0),
         pool.ttl_seconds if pool is not None and expires else None,
+        {Tier.L1: int(units[Tier.L1] * SERVER_LEAST_RATIO)} if freed_in_rounds else {},
     )
 
 

@@ -49,8 +49,13 @@ def miss_findings(evidence: Evidence, deployment: Deployment) -> Iterator[Findin
 
 
 def _share(cause: Cause, tokens: int, computed: int, misses: MissCauses) -> str:
-    took = "" if misses.seconds is None else f" ({format_seconds(misses.seconds[cause])} of TTFT)"
+    seconds = misses.seconds
+    took = "" if seconds is None else f" ({format_seconds(seconds[cause])} of TTFT{_money(cause, misses)})"
     return f"{tokens / computed:.1%} {cause.value}{took}"
+
+
+def _money(cause: Cause, misses: MissCauses) -> str:
+    return "" if misses.money is None else f", {misses.money[cause]:.2f} {misses.currency}"
 
 
 def _room(misses: MissCauses, computed: int) -> str:

@@ -68,6 +68,9 @@ SERVER_USABLE_RATIO = 0.7
 """Share of its memory that LMCache's server holds on average with its defaults: it frees a quarter of what is
 there once 0.8 is passed. Taken where it reports its fill but was never seen to evict."""
 
+SERVER_LEAST_RATIO = 6 / 7
+"""What LMCache's server holds at any time, as a share of its mean: a round leaves 0.6 of its memory."""
+
 STAGING_ROOM = 5
 """Times the most that is ever on its way through L1 at once. LMCache's server frees room only above a
 watermark of 0.8 of its memory, so a load is sure of a fifth of it; without room a hit becomes a miss."""

@@ -6,7 +6,8 @@ of it, because everything a tier holds of a path is a beginning of it. From the 
 - *failure* and *expiry*: a tier of this replica should still have it, by its size. Older than the pool's
   time to live it expired; else it was refused, lost or could not be loaded.
 - *routing*: not here, but another replica's L0 or L1 should have it.
-- *capacity*: it was there once; more room in a tier would have kept it, and how much more is told.
+- *capacity*: it was there once; more room in a tier would have kept it, and how much more is told. A tier
+  that frees room in rounds is sure of no more than a round leaves.
 - *granularity*: known, but only as a part of a chunk; and the prompt's last tokens, which no block holds
   whole.
 - *isolation*: never seen under this name, although the same session's prompts said it to another replica,
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -88,11 +89,21 @@ class Misses:
 
 @dataclass(frozen=True, slots=True)
 class TierUnits:
-    """Blocks (L0) or chunks (L1, L2) that one holder of each tier holds; a tier that is absent has none."""
+    """Blocks (L0) or chunks (L1, L2) that one holder of each tier holds; a tier that is absent has none.
+
+    `least` are what a tier holds at any time, where that is less: a server that frees room in rounds has
+    just dropped a share of its chunks.
+    """
 
     units: Mapping[Tier, int]
     bytes_per_token: float
     l2_ttl_seconds: float | None = None
+    least: Mapping[Tier, int] = field(default_factory=dict)
+
+    def at_least(self, tier: Tier) -> int:
+        """Units that a tier holds at any time; 0 where there is no such tier."""
+        units = self.units.get(tier, 0)
+        return min(self.least.get(tier, units), units)
 
 
 def miss_causes(window: RequestWindow, chunk_tokens: int, sizes: TierUnits, *, first: int = 0) -> Misses:
@@ -149,10 +160,10 @@ class _Reach:
         self._most = np.maximum(window.prompt - 1, 0)
 
     def here(self) -> Int64Array:
-        """What this replica's tiers and the pool hold at today's sizes."""
+        """What this replica's tiers and the pool hold at today's sizes, whenever they are asked."""
         reached = np.zeros_like(self._most)
-        for tier, units in self._sizes.units.items():
-            reached = np.maximum(reached, self._with(tier, units))
+        for tier in self._sizes.units:
+            reached = np.maximum(reached, self._with(tier, self._sizes.at_least(tier)))
         return reached
 
     def elsewhere(self) -> Int64Array:
@@ -184,17 +195,21 @@ class _Reach:
         for tier, units in self._sizes.units.items():
             stream = self._streams[tier]
             most = int(stream.footprint_units().max(initial=0))
-            steps = {min(int(np.ceil(units * growth)), most) for growth in GROWTH} | {most}
+            steps = {min(int(np.ceil(units * growth)), most) for growth in (1.0, *GROWTH)} | {most}
             per_unit = self._sizes.bytes_per_token * stream.unit_tokens
+            least = self._sizes.at_least(tier)
             found += [
-                ((step - units) * per_unit, tier, self._with(tier, step))
+                ((step - least) * per_unit, tier, self._with(tier, step))
                 for step in steps
-                if step > units > 0
+                if step > least > 0
             ]
         return sorted(found, key=lambda row: row[:2])
 
     def young(self) -> Int64Array:
-        """What was computed, and so written to the pool, within its time to live; all of it without one."""
+        """What was computed, and so written to the pool, within its time to live; all of it without one.
+
+        What the pool still has is not written again, and gets no older for being computed once more.
+        """
         ttl = self._sizes.l2_ttl_seconds
         if ttl is None:
             return self._window.prompt
@@ -208,7 +223,8 @@ class _Reach:
             path = chains.ids[chains.offsets[request] : chains.offsets[request + 1]]
             old = np.flatnonzero(written[path] < at - ttl)
             young[request] = (int(old[0]) if len(old) else len(path)) * stream.unit_tokens
-            written[path[-(-int(served[request]) // stream.unit_tokens) :]] = at
+            computed = path[-(-int(served[request]) // stream.unit_tokens) :]
+            written[computed[written[computed] < at - ttl]] = at
         return young
 
     def said_elsewhere(self) -> Int64Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tierscope.advice.document import Curve, Recommendation
-from tierscope.advice.explain import Explanation
+from tierscope.advice.explain import Explanation, MissCauses
 from tierscope.analytics.misses import Cause
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.requests import TokenSplit
@@ -67,10 +67,16 @@ def misses(material: Material) -> Parts:
         return
     largest = max(Cause, key=lambda cause: causes[cause])
     told = table(
-        "Computed tokens by cause",
-        ("cause", "tokens", "share of computed", "what it means"),
+        "Computed tokens by cause, and what computing them took",
+        ("cause", "tokens", "share of computed", "seconds", "cost", "what it means"),
         (
-            (CAUSES[one][0], number(causes[one]), ratio(causes[one] / computed), CAUSES[one][1])
+            (
+                CAUSES[one][0],
+                number(causes[one]),
+                ratio(causes[one] / computed),
+                *_price(found.misses, one),
+                CAUSES[one][1],
+            )
             for one in Cause
         ),
     )
@@ -91,6 +97,13 @@ def misses(material: Material) -> Parts:
                 for room in found.misses.room
             ),
         )
+
+
+def _price(misses: MissCauses, cause: Cause) -> tuple[str, str]:
+    """Seconds of TTFT and money that a cause cost; said to be unknown where no model or no price tells."""
+    took = NOT_KNOWN if misses.seconds is None else seconds(misses.seconds[cause])
+    cost = NOT_KNOWN if misses.money is None else f"{misses.money[cause]:,.2f} {misses.currency}"
+    return took, cost
 
 
 def curves(material: Material) -> Parts:

@@ -123,6 +123,10 @@ class Cache:
         """Chunks that a lookup would find."""
         return len(self._chunks)
 
+    def resident(self, chunk: int) -> bool:
+        """Whether a lookup would find a chunk without help from L2."""
+        return chunk in self._chunks
+
     def lookup(self, chunks: Sequence[int], at_seconds: float) -> Lookup:
         """Find the longest prefix in L1 and L2 together, touch it, and load what only L2 has."""
         self.tick(at_seconds)

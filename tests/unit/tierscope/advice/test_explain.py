@@ -11,8 +11,10 @@ from tests import workloads as w
 from tierscope.advice.explain import explain, misses_of
 from tierscope.advice.sizing.latency import ttft_model
 from tierscope.analytics.misses import Cause
+from tierscope.domain.prices import InstanceFigures, Prices
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.domain.window import TimeSpan
+from tierscope.domain.wiring import Wiring
 
 WHO = ("ns", "chat")
 
@@ -50,7 +52,29 @@ def test_each_cause_has_its_seconds_where_ttft_tells_what_a_token_costs():
     misses = misses_of(priced, deployment, 0, ttft_model(priced.window, 0))
 
     assert misses.seconds == {cause: pytest.approx(1e-4 * n, rel=0.01) for cause, n in misses.causes.items()}
+    assert (misses.money, misses.currency) == (None, None)
     assert explained(window, deployment).misses.seconds is None
+
+
+def test_each_cause_has_its_money_where_the_instance_has_a_price():
+    """Two replicas share an instance of 7.20 an hour: a second of one costs a tenth of a cent."""
+    window = w.window(w.cycle(40, 400))
+    seconds = 0.01 + 1e-4 * window.computed * (1 + np.arange(400) % 7)
+    window = replace(window, ttft_seconds=seconds, queue_seconds=np.zeros(400))
+    deployment = w.deployment(20 * 4 * w.CHUNK_BYTES)
+    instance = InstanceFigures(name="ml.g6e.12xlarge", price_per_hour=7.2, replicas=2)
+    priced = replace(
+        deployment,
+        objective=replace(deployment.objective, prices=Prices(currency="EUR", instances=(instance,))),
+        wiring=Wiring(instance_types=(instance.name,)),
+    )
+    evidence = w.served(window, priced)
+    fit = ttft_model(evidence.window, 0)
+    misses = misses_of(evidence, priced, 0, fit)
+
+    assert misses.currency == "EUR"
+    assert misses.money == {cause: pytest.approx(took * 0.001) for cause, took in misses.seconds.items()}
+    assert misses.money[Cause.CAPACITY_L1] > 0
 
 
 def test_tokens_and_prefixes_are_the_spans_alone():

@@ -14,7 +14,7 @@ from tests.strategies import prefix_forest_paths
 from tests.unit.tierscope.analytics.test_curve import chains_of_paths
 from tests.workloads import BLOCK_TOKENS, BYTES_PER_TOKEN, CHUNK_TOKENS, chain_hashes, window
 from tierscope.analytics.depths import held_blocks
-from tierscope.analytics.misses import Cause, Misses, TierUnits, miss_causes
+from tierscope.analytics.misses import Cause, Misses, Room, TierUnits, miss_causes
 from tierscope.analytics.routing_loss import routing_loss
 from tierscope.domain.tiers import Tier
 from tierscope.traces.paths import Paths
@@ -76,6 +76,27 @@ def test_what_should_be_there_was_refused_or_lost():
     recorded = window([chain_hashes(0, 16)] * 2)
 
     assert told(causes(recorded)) == {"compulsory": DOCUMENT, "failure": DOCUMENT, "granularity": 2}
+
+
+def test_what_a_round_of_eviction_dropped_is_capacity():
+    """An L1 of all three documents, of which a round has just dropped one: no failure, and room is named."""
+    recorded = window([chain_hashes(i % 3, 16) for i in range(6)])
+    chunks = 16 * BLOCK_TOKENS // CHUNK_TOKENS
+    in_rounds = TierUnits({Tier.L1: 3 * chunks}, BYTES_PER_TOKEN, least={Tier.L1: 2 * chunks})
+    misses = miss_causes(recorded, CHUNK_TOKENS, in_rounds)
+
+    assert told(misses) == {"compulsory": 3 * DOCUMENT, "capacity_l1": 3 * DOCUMENT, "granularity": 6}
+    assert misses.room == (Room(Tier.L1, DOCUMENT * BYTES_PER_TOKEN, 3 * DOCUMENT),)
+
+
+def test_what_the_pool_still_had_is_no_younger_for_being_computed_again():
+    """Half of a document is computed again after 1,000 s; all of it goes 1,500 s after its first writing."""
+    recorded = window([chain_hashes(0, 16), chain_hashes(0, 8), chain_hashes(0, 16)], seconds=3000)
+
+    misses = causes(recorded, {Tier.L2: 1000}, ttl=1500)
+
+    assert misses.tokens[Cause.FAILURE].tolist() == [0, DOCUMENT // 2, 0]
+    assert misses.tokens[Cause.EXPIRY].tolist() == [0, 0, DOCUMENT]
 
 
 def test_what_the_pool_deleted_by_age_expired():
