@@ -196,6 +196,9 @@ class Completeness:
 class Regression:
     """First tokens that took longer than their prompts explain, and who did it."""
 
+    model: str
+    workload: str
+    """The Deployment or StatefulSet whose replicas it is of; empty where pods' names do not tell."""
     since: str
     """UTC, to the minute."""
     since_unix_seconds: float
@@ -222,15 +225,28 @@ class Regression:
 
 
 @dataclass(frozen=True, config=documented)
+class RegressionGroup:
+    """A model on a workload's replicas, judged by itself."""
+
+    model: str
+    workload: str
+    state: Literal["learning", "watching", "raised"]
+    baseline_requests: int
+    requests: int
+
+
+@dataclass(frozen=True, config=documented)
 class Regressions:
     """What was found since a moment, held against what came before it."""
 
     endpoint: str
     since_unix_seconds: float
     state: Literal["learning", "watching", "raised"]
-    """learning: too few requests before that moment; raised: the last regression goes on."""
+    """learning: too few requests before that moment; raised: a regression goes on."""
     severity: Literal["info", "warning", "critical"] | None
     """info: it is over, warning: it goes on, critical: by half and more; null: none."""
     baseline_requests: int
     requests: int
+    groups: tuple[RegressionGroup, ...]
+    """Each has its own baseline; what was found names its group."""
     regressions: tuple[Regression, ...]

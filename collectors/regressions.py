@@ -1,4 +1,4 @@
-"""Watches TTFT of every endpoint: what is new in the store goes through its detector."""
+"""Watches TTFT of every endpoint: what is new in the store goes through the detectors of its groups."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from collectors.complaints import Complaints
 from collectors.worker import Worker
 from tierscope.analytics.regression.attribution import Cause
-from tierscope.analytics.regression.detector import DEFAULTS, DetectorSettings, Latest, Regression, State
+from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression, State
 from tierscope.analytics.regression.endpoint import EndpointWatch
-from tierscope.analytics.regression.words import sentence, since
+from tierscope.analytics.regression.groups import Group
+from tierscope.analytics.regression.words import named, sentence, since
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import RequestWindow, TimeSpan, changes_within
@@ -28,31 +29,37 @@ STRIDE_SECONDS = 3600.0
 
 
 class _Watched:
-    """An endpoint's detector, how far it has read, and what it shows."""
+    """An endpoint's detectors, how far they have read, and what they show."""
 
     def __init__(self, deployment: Deployment, from_unix_seconds: float, settings: DetectorSettings) -> None:
         self.deployment = deployment
         self.watch = EndpointWatch(settings)
         self.read_until = from_unix_seconds
-        self.latest: Latest | None = None
+        self.shown: tuple[Sample, ...] = tuple(self._of(Group(deployment.model, ""), Detector(settings)))
 
     @property
-    def labels(self) -> tuple[str, str, str]:
-        return self.deployment.namespace, self.deployment.endpoint, self.deployment.model
+    def name(self) -> tuple[str, str]:
+        return self.deployment.namespace, self.deployment.endpoint
 
-    def samples(self) -> Iterator[Sample]:
-        detector, latest = self.watch.detector, self.latest
+    def show(self) -> None:
+        """Show where the detectors stand now; until anything was served, one that learns."""
+        detectors = self.watch.detectors()
+        if detectors:
+            self.shown = tuple(one for each in detectors.items() for one in self._of(*each))
+
+    def _of(self, group: Group, detector: Detector) -> Iterator[Sample]:
+        labels = (*self.name, *group)
         for state in State:
-            yield Sample(metrics.DETECTOR_STATE, (*self.labels, state), int(detector.state is state))
-        yield Sample(metrics.REGRESSIONS, self.labels, detector.found)
-        if latest is not None:
-            yield Sample(metrics.TTFT_EXPECTED, self.labels, latest.ratio)
+            yield Sample(metrics.DETECTOR_STATE, (*labels, state), int(detector.state is state))
+        yield Sample(metrics.REGRESSIONS, labels, detector.found)
+        if (latest := detector.latest()) is not None:
+            yield Sample(metrics.TTFT_EXPECTED, labels, latest.ratio)
             for cause in Cause:
-                yield Sample(metrics.TTFT_RISE, (*self.labels, cause), latest.rises[cause])
+                yield Sample(metrics.TTFT_RISE, (*labels, cause), latest.rises[cause])
         if (raised := detector.regression) is not None:
-            labels = (*self.labels, *_guilty(raised))
-            yield Sample(metrics.TTFT_REGRESSION, labels, raised.ratio)
-            yield Sample(metrics.TTFT_REGRESSION_SECONDS, labels, raised.extra_seconds)
+            guilty = (*labels, *_guilty(raised))
+            yield Sample(metrics.TTFT_REGRESSION, guilty, raised.ratio)
+            yield Sample(metrics.TTFT_REGRESSION_SECONDS, guilty, raised.extra_seconds)
 
 
 class RegressionWatcher(Worker):
@@ -86,12 +93,12 @@ class RegressionWatcher(Worker):
     def samples(self) -> Iterator[Sample]:
         """Yield where every detector stands and what it raises."""
         for watched in tuple(self._watched.values()):
-            yield from watched.samples()
+            yield from watched.shown
 
     def look(self) -> None:
         """Read once what is new of every endpoint."""
         for watched in self._known():
-            who = f"regressions of {watched.deployment.namespace}/{watched.deployment.endpoint}"
+            who = f"regressions of {'/'.join(watched.name)}"
             try:
                 self._catch_up(watched)
             except TierscopeError as error:
@@ -120,7 +127,7 @@ class RegressionWatcher(Worker):
 
     def _catch_up(self, watched: _Watched) -> None:
         until = self._clock() - LATE_SECONDS
-        name = (watched.deployment.namespace, watched.deployment.endpoint)
+        name = watched.name
         while watched.read_until < until and not self._stopping.is_set():
             span = TimeSpan(watched.read_until, min(until, watched.read_until + STRIDE_SECONDS))
             window = self._reader.window(*name, span)
@@ -129,12 +136,13 @@ class RegressionWatcher(Worker):
                 span = _stored(window, span)
             samples = self._reader.samples(*name, span)
             changes = changes_within(self._reader.deployments(*name, span), span)
-            for found in watched.watch.feed(window, samples, changes):
-                log.warning("%s", sentence(found, "/".join(name)))
+            for group, found in watched.watch.feed(window, samples, changes):
+                alone = len(watched.watch.detectors()) == 1
+                log.warning("%s", sentence(found, named("/".join(name), group, alone=alone)))
             watched.read_until = span.end_unix_seconds
             if is_last:
                 break
-        watched.latest = watched.watch.detector.latest()
+        watched.show()
 
 
 def _stored(window: RequestWindow, span: TimeSpan) -> TimeSpan:

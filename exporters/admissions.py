@@ -27,6 +27,7 @@ from exporters.vllm.hook_chains import ChainMemory
 from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import (
+    UNKNOWN_MODEL,
     CacheLookup,
     ExternalReason,
     RequestRecord,
@@ -43,8 +44,6 @@ MOST_WAITING = 10_000
 
 PATIENCE_SECONDS = 30.0
 """How long an admission waits for a lookup while the cache server's stream says nothing at all."""
-
-UNKNOWN_MODEL = "unknown"
 
 _RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 """What the engine adds to the id that its API and its spans show."""

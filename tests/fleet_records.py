@@ -115,10 +115,12 @@ def _window(rows: list[tuple], config: TestbedConfig, end: float) -> RequestWind
             EngineId(config.namespace, config.endpoint, config.replica_name(i))
             for i in range(config.replicas)
         ),
+        models=("m",),
         block_tokens=config.block_tokens,
         chunk_tokens=config.tokens_per_chunk,
         at_unix_seconds=np.array([row[0] for row in rows]),
         engine=np.array([row[1] for row in rows], dtype=np.int32),
+        model=np.zeros(len(rows), dtype=np.int32),
         session=np.array([_session(request.session) for request in requests], dtype=np.uint64),
         prompt=prompt,
         l0=l0,

@@ -81,6 +81,7 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "operation": ("Lookup", "Write"),
     "errno": ("ENOENT",),
     "cause": ("mix", "tier_share", "tier_speed", "queue", "engine"),
+    "workload": ("chat",),
     "since": ("2026-01-01T10:05Z",),
     "state": ("learning", "watching", "raised"),
     "resource": ("pods",),

@@ -55,10 +55,12 @@ def window(
     return RequestWindow(
         span=TimeSpan(START, START + seconds),
         engines=engines(replicas),
+        models=("m",),
         block_tokens=BLOCK_TOKENS,
         chunk_tokens=chunk_tokens,
         at_unix_seconds=at,
         engine=np.array(engine if engine is not None else np.arange(n) % replicas, dtype=np.int32),
+        model=np.zeros(n, dtype=np.int32),
         session=np.zeros(n, dtype=np.uint64),
         prompt=prompt,
         l0=l0,

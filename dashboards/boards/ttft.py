@@ -31,7 +31,8 @@ from tierscope.registry.regression_metrics import (
 
 TRACED = 0.99
 """The one query of a panel that asks for traces too: each would ask for the same ones."""
-ENDPOINT = "{{namespace}}/{{endpoint}} {{model}}"
+GROUP = "{{namespace}}/{{endpoint}} {{model}} {{workload}}"
+"""Each has its own baseline; a workload is the Deployment or StatefulSet of the replicas."""
 NO_DETECTOR = "No collector is scraped, or its detector still learns what is usual"
 NO_REGRESSION = "No regression goes on, or no collector is scraped: see Detector"
 
@@ -67,8 +68,8 @@ def _expected() -> list[Panel]:
     )
     now = Question("TTFT over expected, over time", TTFT_EXPECTED, NO_DETECTOR)
     return [
-        number(against, Query(latency.against_expected(), ENDPOINT), unit=TIMES),
-        lines(now, [Query(latency.against_expected(), ENDPOINT)], unit=TIMES),
+        number(against, Query(latency.against_expected(), GROUP), unit=TIMES),
+        lines(now, [Query(latency.against_expected(), GROUP)], unit=TIMES),
     ]
 
 
@@ -77,7 +78,7 @@ def _rise() -> Panel:
         "Seconds added, by part",
         TTFT_RISE,
         NO_DETECTOR,
-        "Of the endpoint where each part adds most. Mix is what people ask; below 0 it got better.",
+        "Of the model and workload where each part adds most. Mix is what people ask; below 0 it got better.",
     )
     return lines(question, [Query(latency.rise_by_cause(), "{{cause}}")], unit=SECONDS, signed=True)
 

@@ -67,21 +67,21 @@ def computed_tokens_a_request() -> str:
 
 
 def against_expected() -> str:
-    """TTFT over what its prompts explain, by endpoint and model."""
-    return f"max by (namespace, endpoint, model) ({gauge(TTFT_EXPECTED, ENDPOINT)})"
+    """TTFT over what its prompts explain, by endpoint, model and workload."""
+    return f"max by (namespace, endpoint, model, workload) ({gauge(TTFT_EXPECTED, ENDPOINT)})"
 
 
 def rise_by_cause() -> str:
-    """Seconds that each part adds to TTFT, of the endpoint where it adds most."""
+    """Seconds that each part adds to TTFT, of the group where it adds most."""
     return f"max by (cause) ({gauge(TTFT_RISE, ENDPOINT)})"
 
 
 def regressions(metric: Metric) -> str:
     """What is raised now, with who did it and since when."""
-    kept = ("namespace", "endpoint", "model", "cause", "tier", "reason", "since")
+    kept = ("namespace", "endpoint", "model", "workload", "cause", "tier", "reason", "since")
     return f"max by ({', '.join(kept)}) ({gauge(metric, ENDPOINT)})"
 
 
 def detector_state() -> str:
-    """Where the detector of each endpoint stands."""
-    return f"max by (namespace, endpoint, model, state) ({gauge(DETECTOR_STATE, ENDPOINT)}) == 1"
+    """Where the detector of each model and workload stands."""
+    return f"max by (namespace, endpoint, model, workload, state) ({gauge(DETECTOR_STATE, ENDPOINT)}) == 1"

@@ -83,10 +83,12 @@ def _window_of(trace: Trace, deployment: Deployment, chunk_tokens: int) -> Reque
             EngineId(deployment.namespace, deployment.endpoint, f"replica-{i}")
             for i in range(deployment.replicas)
         ),
+        models=(deployment.model,),
         block_tokens=trace.block_tokens,
         chunk_tokens=chunk_tokens,
         at_unix_seconds=at,
         engine=_placement(trace, deployment),
+        model=np.zeros(n, dtype=np.int32),
         session=(trace.session + 1).astype(np.uint64),
         prompt=trace.input_tokens,
         l0=nothing,

@@ -39,10 +39,12 @@ def _recorded(trace: Trace, served: Served, fleet: Fleet, chunk_tokens: int) -> 
     return RequestWindow(
         span=TimeSpan(float(at.min(initial=0.0)), float(at.max(initial=0.0)) + 0.001),
         engines=tuple(EngineId("simulated", "fleet", f"replica-{i}") for i in range(fleet.replicas)),
+        models=("simulated",),
         block_tokens=trace.block_tokens,
         chunk_tokens=chunk_tokens,
         at_unix_seconds=at,
         engine=np.maximum(served.replica, 0),
+        model=np.zeros(trace.requests, dtype=np.int32),
         session=(trace.session + 1).astype(np.uint64),
         prompt=trace.input_tokens,
         l0=served.split.l0,

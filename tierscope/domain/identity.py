@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+
+_DRAWN = "[bcdfghjklmnpqrstvwxz2456789]"
+"""Letters and digits that Kubernetes draws names from."""
+_POD = re.compile(rf"(.+?)-(?:(?:{_DRAWN}{{6,10}}-)?{_DRAWN}{{5}}|\d{{1,4}})")
+"""A pod of a Deployment or DaemonSet, or the numbered one of a StatefulSet; its workload's name first."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -17,6 +23,12 @@ class EngineId:
     endpoint: str
     replica: str
     rank: int = 0
+
+    @property
+    def workload(self) -> str:
+        """The Deployment or StatefulSet of the replica, by the pod's name; empty where that does not tell."""
+        pod = _POD.fullmatch(self.replica)
+        return "" if pod is None else pod[1]
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.endpoint}/{self.replica}/{self.rank}"

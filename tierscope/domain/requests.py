@@ -102,6 +102,10 @@ class TierLoad:
     adapter: str | None = None
 
 
+UNKNOWN_MODEL = "unknown"
+"""What a record says before its engine has told its model."""
+
+
 @dataclass(frozen=True, slots=True)
 class TierStore:
     """One copy of a request's chunks from its engine into a tier; None means the server does not say."""

@@ -31,16 +31,18 @@ class RequestWindow:
     """Served first admissions of one endpoint in a span of time, oldest first.
 
     Shapes: (n,) each, except `offsets` (n + 1,) and `block_hashes` (accesses,); request i's chain is
-    `block_hashes[offsets[i]:offsets[i + 1]]`. `engine[i]` indexes `engines`. Tokens are int64.
-    Durations are NaN where the engine did not say. `session` is 0 where unknown.
+    `block_hashes[offsets[i]:offsets[i + 1]]`. `engine[i]` indexes `engines`, `model[i]`
+    `models`. Tokens are int64. Durations are NaN where the engine did not say. `session` is 0 where unknown.
     """
 
     span: TimeSpan
     engines: tuple[EngineId, ...]
+    models: tuple[str, ...]
     block_tokens: int
     chunk_tokens: int | None
     at_unix_seconds: FloatArray
     engine: Int32Array
+    model: Int32Array
     session: UInt64Array
     prompt: Int64Array
     l0: Int64Array

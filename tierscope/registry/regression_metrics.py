@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from tierscope.registry.types import Kind, Metric, MetricGroup
 
-ENDPOINT = ("namespace", "endpoint", "model")
-GUILTY = (*ENDPOINT, "cause", "tier", "reason", "since")
+GROUP = ("namespace", "endpoint", "model", "workload")
+GUILTY = (*GROUP, "cause", "tier", "reason", "since")
 
 TTFT_REGRESSION = Metric(
     name="tierscope_ttft_regression_ratio",
     kind=Kind.GAUGE,
     labels=GUILTY,
     help="TTFT over what its prompts explain while a regression goes on; absent without one. cause: "
-    "tier_share, tier_speed, queue, engine; tier: l0, l1, l2, none; since: UTC, to the minute.",
+    "tier_share, tier_speed, queue, engine; tier: l0, l1, l2, none; since: UTC, to the minute; workload: the "
+    "Deployment or StatefulSet of the replicas, empty where pods' names do not tell.",
     answers="Who made TTFT worse, by how much, and since when?",
 )
 TTFT_REGRESSION_SECONDS = Metric(
@@ -26,14 +27,14 @@ TTFT_REGRESSION_SECONDS = Metric(
 TTFT_EXPECTED = Metric(
     name="tierscope_ttft_against_expected_ratio",
     kind=Kind.GAUGE,
-    labels=ENDPOINT,
+    labels=GROUP,
     help="TTFT of the latest requests over what they would have taken before; absent while that is learnt.",
     answers="Is TTFT what its prompts explain?",
 )
 TTFT_RISE = Metric(
     name="tierscope_ttft_rise_seconds",
     kind=Kind.GAUGE,
-    labels=(*ENDPOINT, "cause"),
+    labels=(*GROUP, "cause"),
     help="What each part adds to the TTFT of the latest requests against the baseline: mix, tier_share, "
     "tier_speed, queue, engine. Negative where it got better.",
     answers="Which part of TTFT has grown?",
@@ -41,7 +42,7 @@ TTFT_RISE = Metric(
 REGRESSIONS = Metric(
     name="tierscope_ttft_regressions_total",
     kind=Kind.COUNTER,
-    labels=ENDPOINT,
+    labels=GROUP,
     help="Regressions found since this process began.",
     answers="How often did TTFT get worse?",
     allow=("no_unit",),
@@ -49,7 +50,7 @@ REGRESSIONS = Metric(
 DETECTOR_STATE = Metric(
     name="tierscope_ttft_detector_state",
     kind=Kind.GAUGE,
-    labels=(*ENDPOINT, "state"),
+    labels=(*GROUP, "state"),
     help="1 for where the detector stands: learning what is usual, watching, raised.",
     answers="Can a regression be found yet?",
     allow=("no_unit",),

@@ -22,7 +22,7 @@ from tierscope.domain.requests import TokenSplit
 from tierscope.domain.selection import Selection
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 
-VERSION = 1
+VERSION = 2
 """Raised when a question or an answer of an older release could not be read."""
 
 Frame = bytes | memoryview

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -21,13 +22,15 @@ _HOURS = """
 SELECT
   id, parent_id, common_blocks, blocks, new_hashes,
   status = 'served' AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end AS wanted,
-  admitted_unix_seconds, replica, rank, coalesce(session_hash, 0) AS session,
+  admitted_unix_seconds, replica, rank, model, coalesce(session_hash, 0) AS session,
   prompt_tokens, l0_tokens, l1_tokens, l2_tokens, external_tokens, computed_tokens,
   queue_seconds, load_seconds, ttft_seconds, block_tokens, chunk_tokens
 FROM requests
 WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
 """
 _MOST_HOURS = 2**31 - 1
+
+Name = TypeVar("Name", str, tuple[str, int])
 
 
 def span_values(namespace: str, endpoint: str, span: TimeSpan) -> dict[str, object]:
@@ -62,10 +65,13 @@ def read_window(
     offsets, hashes = assembled(_delta_rows(table), wanted)
     chosen = table.select(_PLAIN).take(pa.array(wanted))
     engines, engine = _engines(chosen, namespace, endpoint)
+    models, model = _numbered(chosen.column("model").to_pylist())
     return RequestWindow(
         span=span,
         engines=engines,
+        models=models,
         engine=engine,
+        model=model,
         block_tokens=block_tokens,
         chunk_tokens=chunk_tokens,
         at_unix_seconds=_array(chosen, "admitted_unix_seconds"),
@@ -85,7 +91,7 @@ def read_window(
 
 
 _PLAIN = [
-    "admitted_unix_seconds", "replica", "rank", "session", "prompt_tokens", "l0_tokens", "l1_tokens",
+    "admitted_unix_seconds", "replica", "rank", "model", "session", "prompt_tokens", "l0_tokens", "l1_tokens",
     "l2_tokens", "external_tokens", "computed_tokens", "queue_seconds", "load_seconds", "ttft_seconds",
 ]  # fmt: skip
 
@@ -142,6 +148,11 @@ def _engines(
     chosen: pa.Table, namespace: str, endpoint: str
 ) -> tuple[tuple[EngineId, ...], NDArray[np.int32]]:
     names = list(zip(chosen.column("replica").to_pylist(), chosen.column("rank").to_pylist(), strict=True))
+    known, engine = _numbered(names)
+    return tuple(EngineId(namespace, endpoint, replica, rank) for replica, rank in known), engine
+
+
+def _numbered(names: Sequence[Name]) -> tuple[tuple[Name, ...], NDArray[np.int32]]:
+    """The different names, sorted, and which of them each is."""
     numbers = {name: number for number, name in enumerate(sorted(set(names)))}
-    engines = tuple(EngineId(namespace, endpoint, replica, rank) for replica, rank in numbers)
-    return engines, np.fromiter((numbers[name] for name in names), dtype=np.int32, count=len(names))
+    return tuple(numbers), np.fromiter((numbers[name] for name in names), dtype=np.int32, count=len(names))

@@ -77,7 +77,9 @@ TTFT_REGRESSION_FOUND = Alert(
     severity=Severity.CRITICAL,
     means="First tokens take longer than their prompts explain; its labels say who did it, and since when.",
     summary=(
-        'TTFT of {{ $labels.namespace }}/{{ $labels.endpoint }} is {{ $value | printf "%.2f" }} times '
+        "TTFT of {{ $labels.namespace }}/{{ $labels.endpoint }}, {{ $labels.model }}"
+        "{{ if $labels.workload }} on {{ $labels.workload }}{{ end }}, is "
+        '{{ $value | printf "%.2f" }} times '
         f"what its prompts explain, since {{{{ $labels.since }}}}: {WHO}{_why_and_what()}."
     ),
     description=(

@@ -35,20 +35,20 @@ def test_a_slow_engine_is_shown_with_its_cause_until_it_is_well_again():
     clock = [2000.0]
     watching = watcher(stored, clock, "chat")
     watching.look()
-    assert values(watching)[metrics.DETECTOR_STATE, ("ns", "chat", "m", "watching")] == 1
+    assert values(watching)[metrics.DETECTOR_STATE, ("ns", "chat", "m", "pod", "watching")] == 1
     assert not [one for one in watching.samples() if one.metric is metrics.TTFT_REGRESSION]
 
     clock[0] = 3500.0
     watching.look()
     (raised,) = [one for one in watching.samples() if one.metric is metrics.TTFT_REGRESSION]
-    assert raised.labels[:6] == ("ns", "chat", "m", "engine", "none", "none")
+    assert raised.labels[:7] == ("ns", "chat", "m", "pod", "engine", "none", "none")
     assert raised.value > 1.2
-    assert values(watching)[metrics.TTFT_RISE, ("ns", "chat", "m", "engine")] > 0.02
+    assert values(watching)[metrics.TTFT_RISE, ("ns", "chat", "m", "pod", "engine")] > 0.02
 
     clock[0] = 5500.0
     watching.look()
     assert not [one for one in watching.samples() if one.metric is metrics.TTFT_REGRESSION]
-    assert values(watching)[metrics.REGRESSIONS, ("ns", "chat", "m")] == 1
+    assert values(watching)[metrics.REGRESSIONS, ("ns", "chat", "m", "pod")] == 1
 
 
 def test_each_stretch_is_read_once_and_what_may_be_late_is_left():
@@ -88,6 +88,6 @@ def test_an_endpoint_that_cannot_be_read_does_not_disturb_the_others():
     watching.look()
 
     states = values(watching)
-    assert states[metrics.DETECTOR_STATE, ("ns", "chat", "m", "learning")] == 1
-    assert states[metrics.DETECTOR_STATE, ("ns", "rag", "m", "watching")] == 1
+    assert states[metrics.DETECTOR_STATE, ("ns", "chat", "m", "", "learning")] == 1
+    assert states[metrics.DETECTOR_STATE, ("ns", "rag", "m", "pod", "watching")] == 1
     assert isinstance(stored.error, StoreUnusable)

@@ -111,6 +111,19 @@ class Detector:
         self._usual_from: float | None = None
         """From here on requests are of a new configuration, which has no baseline of its own yet."""
 
+    def heir(self, at_unix_seconds: float) -> Detector:
+        """A detector for replicas that begin to serve what these do: held against the same at first.
+
+        Where this one has not learnt what is usual, the heir has to, too.
+        """
+        heir = Detector(self.settings)
+        if self.baseline is not None:
+            heir.baseline, heir._model, heir.state = self.baseline, self._model, State.WATCHING
+            heir._speed = self._speed.anew()
+            heir._caches, heir._routing = self._caches.anew(), self._routing.anew()
+            heir.rollout(at_unix_seconds, reconfigured=True)
+        return heir
+
     def rollout(self, at_unix_seconds: float, *, reconfigured: bool = False) -> None:
         """Engines were replaced: their caches are empty; what follows is held against what was before.
 

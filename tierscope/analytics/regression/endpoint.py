@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tierscope.analytics.regression.attribution import PoolReadings
 from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression
-from tierscope.analytics.regression.observations import observe
+from tierscope.analytics.regression.groups import OTHERS, Group, Groups
+from tierscope.analytics.regression.observations import Observations, observe
 from tierscope.analytics.regression.seen import SeenBlocks
 from tierscope.domain.events import TierSample
 from tierscope.domain.identity import EngineId
@@ -18,6 +24,10 @@ STEP_REQUESTS = 50
 """Requests between two looks, so that a long window is judged as it would have been live."""
 POOL_MEMORY_SECONDS = 6 * 3600.0
 """How long it is remembered that the pool was larger."""
+SILENT_SECONDS = 3600.0
+"""A group that served nothing for so long, while others did, is no longer shown."""
+FORGOTTEN_SECONDS = 86_400.0
+"""And after so long is forgotten, with what was usual of it."""
 
 
 class PoolHistory:
@@ -41,46 +51,133 @@ class PoolHistory:
         return PoolReadings(max(capacities), capacities[-1], told[-1].used_bytes)
 
 
-class EndpointWatch:
-    """Windows of requests in order, each going on where the last ended."""
+class Found(NamedTuple):
+    """A regression, and whose."""
 
-    def __init__(self, settings: DetectorSettings = DEFAULTS) -> None:
-        self.detector = Detector(settings)
-        self._seen = SeenBlocks()
+    group: Group
+    regression: Regression
+
+
+class _Watched:
+    """A group's detector, when its replicas or its configuration changed, and when it served last."""
+
+    def __init__(self, detector: Detector) -> None:
+        self.detector = detector
+        self.served_unix_seconds = -math.inf
+        self._rollouts: list[tuple[float, bool]] = []
+
+    def expect(self, rollouts: Iterable[tuple[float, bool]]) -> None:
+        """Take note of rollouts: when, and whether the configuration changed."""
+        self._rollouts = sorted({*self._rollouts, *rollouts})
+
+    def pass_rollouts(self, until_unix_seconds: float) -> None:
+        """Tell the detector those that have come."""
+        while self._rollouts and self._rollouts[0][0] <= until_unix_seconds:
+            at, reconfigured = self._rollouts.pop(0)
+            self.detector.rollout(at, reconfigured=reconfigured)
+
+
+class EndpointWatch:
+    """Windows of requests in order, each going on where the last ended; every group has its detector.
+
+    Blocks are remembered by model: no model finds another's. Replicas of a workload that is new are held
+    against the model's others until they have a baseline of their own.
+    """
+
+    def __init__(self, settings: Mapping[Group, DetectorSettings] | DetectorSettings = DEFAULTS) -> None:
+        self._settings = settings
+        self._watched: dict[Group, _Watched] = {}
+        self._groups = Groups()
+        self._seen: defaultdict[str, SeenBlocks] = defaultdict(SeenBlocks)
         self._engines: dict[EngineId, int] = {}
         self._pool = PoolHistory()
+
+    def detectors(self) -> dict[Group, Detector]:
+        """Those of the groups that serve; one that does not while others do is left out."""
+        newest = max((one.served_unix_seconds for one in self._watched.values()), default=0.0)
+        return {
+            group: one.detector
+            for group, one in sorted(self._watched.items())
+            if one.served_unix_seconds > newest - SILENT_SECONDS
+        }
 
     def feed(
         self,
         window: RequestWindow,
         samples: Sequence[TierSample] = (),
         changes_unix_seconds: Sequence[float] = (),
-    ) -> list[Regression]:
+    ) -> list[Found]:
         """Take the next window, the readings of its span, and when the configuration changed within it.
 
         Returns the regressions that were raised.
         """
         self._pool.add(samples)
-        rollouts = sorted({*changes_unix_seconds, *self._new_engine(window)})
-        changes = set(changes_unix_seconds)
-        seen = observe(window, self._seen, self._engines)
-        found = []
-        for start in range(0, len(seen.prompt), STEP_REQUESTS):
-            part = seen.take(slice(start, start + STEP_REQUESTS))
-            until = float(part.at_unix_seconds[-1])
-            while rollouts and rollouts[0] <= until:
-                at = rollouts.pop(0)
-                self.detector.rollout(at, reconfigured=at in changes)
-            raised = self.detector.feed(part, self._pool.until(until))
-            if raised is not None:
-                found.append(raised)
-        for at in rollouts:
-            self.detector.rollout(at, reconfigured=at in changes)
+        changes = {(at, True) for at in changes_unix_seconds}
+        for one in self._watched.values():
+            one.expect(changes)
+        found = self._judge(window, changes) if window.requests else []
+        for one in self._watched.values():
+            one.pass_rollouts(math.inf)
+        self._forget()
         return found
 
-    def _new_engine(self, window: RequestWindow) -> list[float]:
-        """When the first engine asked that never was asked before; at the very first, all are."""
+    def _judge(self, window: RequestWindow, changes: set[tuple[float, bool]]) -> list[Found]:
+        groups, of_request = self._groups.of(window)
+        for number, group in enumerate(groups):
+            if group in self._watched:
+                self._watched[group].expect(self._new_engines(window, of_request == number))
+        seen, told = observe(window, self._seen, self._engines)
+        of_seen = of_request[told]
+        steps = [
+            (float(part.at_unix_seconds[-1]), group, part)
+            for number, group in enumerate(groups)
+            for part in in_steps(seen.take(of_seen == number))
+        ]
+        found = []
+        for until, group, part in sorted(steps, key=lambda step: step[:2]):
+            watched = self._watched.get(group) or self._begin(group, float(part.at_unix_seconds[0]), changes)
+            watched.pass_rollouts(until)
+            watched.served_unix_seconds = until
+            raised = watched.detector.feed(part, self._pool.until(until))
+            if raised is not None:
+                found.append(Found(group, raised))
+        return found
+
+    def _begin(self, group: Group, at_unix_seconds: float, changes: set[tuple[float, bool]]) -> _Watched:
+        kin = [one for known, one in self._watched.items() if known.model == group.model]
+        taught = [one for one in kin if one.detector.baseline is not None]
+        if taught:
+            busiest = max(taught, key=lambda one: one.served_unix_seconds)
+            watched = _Watched(busiest.detector.heir(at_unix_seconds))
+            changes = {(at, True) for at, _ in changes if at >= at_unix_seconds}
+        else:
+            settings = self._settings
+            chosen = settings if isinstance(settings, DetectorSettings) else settings.get(group, DEFAULTS)
+            watched = _Watched(Detector(chosen))
+        watched.expect(changes)
+        self._watched[group] = watched
+        return watched
+
+    def _new_engines(self, window: RequestWindow, which: NDArray[np.bool_]) -> list[tuple[float, bool]]:
+        """When the first engine of a group was asked that never was asked before."""
         new = [number for number, one in enumerate(window.engines) if one not in self._engines]
-        if not self._engines or not new:
-            return []
-        return [min(float(window.at_unix_seconds[window.engine == number].min()) for number in new)]
+        at = window.at_unix_seconds[which & np.isin(window.engine, new)]
+        return [(float(at.min()), False)] if len(at) else []
+
+    def _forget(self) -> None:
+        newest = max((one.served_unix_seconds for one in self._watched.values()), default=0.0)
+        for group, one in tuple(self._watched.items()):
+            if one.served_unix_seconds < newest - FORGOTTEN_SECONDS:
+                del self._watched[group]
+                self._groups.forget(group)
+        models = {group.model for group in self._watched}
+        for model in tuple(self._seen):
+            if model not in models and OTHERS not in self._watched:
+                del self._seen[model]
+
+
+def in_steps(seen: Observations) -> list[Observations]:
+    """A group's requests in steps, so that a long window is judged as it would have been live."""
+    return [
+        seen.take(slice(start, start + STEP_REQUESTS)) for start in range(0, len(seen.prompt), STEP_REQUESTS)
+    ]

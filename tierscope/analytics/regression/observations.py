@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -86,14 +86,21 @@ def joined(parts: Sequence[Observations]) -> Observations:
     return Observations(*(np.concatenate(columns) for columns in zip(NO_OBSERVATIONS, *parts, strict=True)))
 
 
-def observe(window: RequestWindow, seen: SeenBlocks, engines: dict[EngineId, int]) -> Observations:
-    """A window's requests that told their TTFT; `seen` and `engines` go on from window to window."""
+def observe(
+    window: RequestWindow, seen: Mapping[str, SeenBlocks], engines: dict[EngineId, int]
+) -> tuple[Observations, NDArray[np.bool_]]:
+    """A window's requests that told their TTFT, and which of all those are: (n,).
+
+    `seen` of each model and `engines` go on from window to window.
+    """
     numbers = [engines.setdefault(engine, len(engines)) for engine in window.engines]
     hashes, offsets = window.block_hashes.tolist(), window.offsets.tolist()
-    size, reused = window.block_tokens, []
-    for i, (engine, prompt) in enumerate(zip(window.engine.tolist(), window.prompt.tolist(), strict=True)):
+    size, reused, of_model = window.block_tokens, [], [seen[model] for model in window.models]
+    rows = zip(window.engine.tolist(), window.model.tolist(), window.prompt.tolist(), strict=True)
+    for i, (engine, model, prompt) in enumerate(rows):
         chain = hashes[offsets[i] : offsets[i + 1]]
-        reused.append(by_distance(seen.ask(chain, numbers[engine], most_reusable(prompt, size)), size))
+        asked = of_model[model].ask(chain, numbers[engine], most_reusable(prompt, size))
+        reused.append(by_distance(asked, size))
     told = Observations(
         window.at_unix_seconds,
         window.l0.astype(float),
@@ -107,7 +114,8 @@ def observe(window: RequestWindow, seen: SeenBlocks, engines: dict[EngineId, int
         np.array([fleet for fleet, _ in reused]).reshape(-1, DISTANCES),
         np.array([own for _, own in reused]).reshape(-1, DISTANCES + 1),
     )
-    return told.take(np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0))
+    which = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0)
+    return told.take(which), which
 
 
 def most_reusable(prompt_tokens: int, block_tokens: int) -> int:

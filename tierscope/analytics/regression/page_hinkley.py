@@ -32,6 +32,10 @@ class PageHinkley:
         self._rising: list[float] = []
         """Scores since the evidence was last nothing."""
 
+    def anew(self) -> PageHinkley:
+        """Another one that watches for the same, of which nothing is known."""
+        return PageHinkley(self.drift, self.threshold)
+
     def reset(self) -> None:
         """Begin anew."""
         self.evidence = 0.0

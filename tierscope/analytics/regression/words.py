@@ -8,6 +8,8 @@ from pydantic import JsonValue
 
 from tierscope.analytics.regression.attribution import Cause, Reason
 from tierscope.analytics.regression.detector import Regression
+from tierscope.analytics.regression.endpoint import Found
+from tierscope.analytics.regression.groups import Group
 
 MANY = 3.0
 """From here on a ratio is told as times, not as a percentage."""
@@ -67,10 +69,20 @@ def since(regression: Regression) -> str:
     return datetime.fromtimestamp(regression.since_unix_seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def document(regression: Regression, endpoint: str) -> dict[str, JsonValue]:
+def named(endpoint: str, group: Group, *, alone: bool) -> str:
+    """An endpoint's name with the group that is meant, unless it is `alone` there."""
+    if alone:
+        return endpoint
+    return f"{endpoint} ({group.model}{f' on {group.workload}' if group.workload else ''})"
+
+
+def document(found_of: Found, endpoint: str, *, alone: bool) -> dict[str, JsonValue]:
     """As JSON; `parts` are seconds a request by cause."""
+    group, regression = found_of
     found = regression.attribution
     return {
+        "model": group.model,
+        "workload": group.workload,
         "since": since(regression),
         "since_unix_seconds": regression.since_unix_seconds,
         "found_unix_seconds": regression.found_unix_seconds,
@@ -83,7 +95,7 @@ def document(regression: Regression, endpoint: str) -> dict[str, JsonValue]:
         "factor": round(found.factor, 3),
         "parts": {cause.value: round(seconds, 4) for cause, seconds in found.parts.items()},
         "rollout_unix_seconds": regression.rollout_unix_seconds,
-        "sentence": sentence(regression, endpoint),
+        "sentence": sentence(regression, named(endpoint, group, alone=alone)),
     }
 
 

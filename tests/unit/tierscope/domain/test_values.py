@@ -146,10 +146,12 @@ def test_a_windows_totals_are_the_sum_of_its_requests():
     window = RequestWindow(
         span=TimeSpan(10.0, 70.0),
         engines=(EngineId("ns", "chat", "pod-0"),),
+        models=("m",),
         block_tokens=16,
         chunk_tokens=None,
         at_unix_seconds=np.array([11.0, 12.0]),
         engine=ints(0, 0, kind=np.int32),
+        model=ints(0, 0, kind=np.int32),
         session=ints(0, 0, kind=np.uint64),
         prompt=ints(40, 20),
         l0=ints(16, 0),
@@ -168,3 +170,20 @@ def test_a_windows_totals_are_the_sum_of_its_requests():
         "prompt": 60, "l0": 16, "l1": 8, "l2": 4, "external": 0, "computed": 32,
     }  # fmt: skip
     assert (window.requests, window.accesses, window.span.seconds) == (2, 3, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("replica", "workload"),
+    [
+        ("chat-7d9f8b6c5d-x2kqz", "chat"),
+        ("chat-canary-5b6c7d8f9-bbrm2", "chat-canary"),
+        ("llama-3-1-0", "llama-3-1"),
+        ("vllm-12", "vllm"),
+        ("node-cache-9zfkw", "node-cache"),
+        ("east", ""),
+        ("replica-a", ""),
+    ],
+)
+def test_a_pods_name_tells_its_workload(replica, workload):
+    """Of a Deployment, a StatefulSet, a DaemonSet; a name of another kind tells none."""
+    assert EngineId("ns", "chat", replica).workload == workload

@@ -12,6 +12,8 @@ import pytest
 from tests.requests_seen import draw
 from tierscope.analytics.regression.attribution import Cause, PoolReadings, Reason
 from tierscope.analytics.regression.detector import NO_READINGS, Detector, DetectorSettings, State
+from tierscope.analytics.regression.endpoint import Found
+from tierscope.analytics.regression.groups import Group
 from tierscope.analytics.regression.words import document, sentence
 from tierscope.domain.tiers import Tier
 
@@ -189,5 +191,7 @@ def test_a_regression_is_one_sentence_that_names_who_how_much_since_when_and_wha
     )
     assert "loads from L2 take" in said
     assert said.endswith("look at the tier's disks, network and neighbours.")
-    assert document(fixed, "ns/chat")["sentence"] == said
-    assert document(fixed, "ns/chat")["cause"] == "tier_speed"
+    of = Found(Group("m", "pod"), fixed)
+    assert document(of, "ns/chat", alone=True)["sentence"] == said
+    assert document(of, "ns/chat", alone=True)["cause"] == "tier_speed"
+    assert str(document(of, "ns/chat", alone=False)["sentence"]).startswith("TTFT of ns/chat (m on pod) is")
