@@ -1,4 +1,4 @@
-"""The figures of a recommendation that boards draw: its curves at multiples of today's sizes, its points."""
+"""The figures of a recommendation that boards draw: curves at multiples of today's sizes, points, routing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from tierscope.registry.types import Sample
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of a tier's present size."""
 POINTS = ("current", "recommended")
+ROUTED = ("best", "predicted", "delivered")
 
 Endpoint = tuple[str, str]
 
 
 def advice_figures(endpoint: Endpoint, document: Mapping[str, Any]) -> Iterator[Sample]:
-    """Yield the samples of a recommendation's curves; a document without curves has none."""
+    """Yield the samples of a recommendation's curves and of its routing; what it leaves out has none."""
     for tier, curve in document.get("curves", {}).items():
         for point in POINTS:
             if (found := curve[point]) is not None:
@@ -25,6 +26,10 @@ def advice_figures(endpoint: Endpoint, document: Mapping[str, Any]) -> Iterator[
                 yield Sample(metrics.ADVISED_CAPACITY_BYTES, labels, found["capacity_bytes"])
                 yield Sample(metrics.ADVISED_HIT_RATIO, labels, found["hit_ratio"])
         yield from _ghosts(endpoint, tier, curve)
+    routed = document.get("routed_hits") or {}
+    for point in ROUTED:
+        if (ratio := routed.get(f"{point}_ratio")) is not None:
+            yield Sample(metrics.ROUTED_HIT_RATIO, (*endpoint, point), ratio)
 
 
 def _ghosts(endpoint: Endpoint, tier: str, curve: Mapping[str, Any]) -> Iterator[Sample]:

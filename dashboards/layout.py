@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grafana_foundation_sdk.builders.dashboard import Dashboard, DashboardLink, Row
+from grafana_foundation_sdk.builders.dashboard import AnnotationQuery, Dashboard, DashboardLink, Row
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DashboardLinkType
 
@@ -20,6 +20,9 @@ NOT_OF_A_CHOICE = ("auto", "auto_min", "auto_count", "allowCustomValue")
 """What the SDK writes into every variable: for intervals alone, or not known to Grafana 10."""
 NOT_OF_A_LINK = ("placement",)
 """The SDK puts every link into a menu that Grafana 10 does not know and later ones hide."""
+
+NOT_OF_AN_ANNOTATION = (*NOT_OF_A_LINK, "builtIn")
+"""What Grafana's own annotations have beside that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ def board(
     description: str,
     sections: Sequence[Section],
     variables: Sequence[Variable] | None = None,
+    annotation: AnnotationQuery | None = None,
 ) -> str:
     """Lay the sections out from top to bottom and render the board; ids count up in reading order."""
     dashboard = (
@@ -57,6 +61,8 @@ def board(
     )
     for variable in board_variables() if variables is None else variables:
         dashboard.with_variable(variable)
+    if annotation is not None:
+        dashboard.annotation(annotation)
     next_id = 1
     for section in sections:
         row = Row(section.title).id(next_id)
@@ -95,7 +101,12 @@ def _as_grafana_has_it(document: dict[str, Any]) -> dict[str, Any]:
     """The document without what the SDK writes and not every Grafana's types know."""
     panels = [one for panel in document["panels"] for one in (panel, *panel.get("panels", []))]
     links = [link for one in (document, *panels) for link in one.get("links", [])]
-    for found, keys in ((document["templating"]["list"], NOT_OF_A_CHOICE), (links, NOT_OF_A_LINK)):
+    marked = document.get("annotations", {}).get("list", [])
+    for found, keys in (
+        (document["templating"]["list"], NOT_OF_A_CHOICE),
+        (links, NOT_OF_A_LINK),
+        (marked, NOT_OF_AN_ANNOTATION),
+    ):
         for one in found:
             for key in keys:
                 one.pop(key, None)

@@ -21,6 +21,8 @@ SORT = {0: "disabled", 1: "alphabeticalAsc", 2: "alphabeticalDesc"}
 LABEL_VALUES = 1
 VARIABLE_REF_ID = "PrometheusVariableQueryEditor-VariableQuery"
 """What Grafana's own editor of Prometheus variables writes."""
+ANNOTATION_KEYS = {"datasource", "enable", "hide", "iconColor", "name"}
+"""Of every annotation; the rest is the data source's."""
 CURSOR = {0: "Off", 1: "Crosshair", 2: "Tooltip"}
 
 
@@ -29,7 +31,7 @@ def v2_form(classic: str) -> str:
     board: Json = json.loads(classic)
     rows = list(_rows(board["panels"]))
     spec = {
-        "annotations": [],
+        "annotations": [_annotation(one) for one in board.get("annotations", {}).get("list", [])],
         "cursorSync": CURSOR[board.get("graphTooltip", 0)],
         "description": board["description"],
         "editable": board["editable"],
@@ -141,6 +143,20 @@ def _asked_of(datasource: Mapping[str, str], spec: Json) -> Json:
         "spec": spec,
         "version": "v0",
     }
+
+
+def _annotation(annotation: Json) -> Json:
+    """What the Prometheus data source reads of it is both its query and, as Grafana converts it, options."""
+    own = {key: value for key, value in annotation.items() if key not in ANNOTATION_KEYS}
+    spec = {
+        "enable": annotation["enable"],
+        "hide": annotation["hide"],
+        "iconColor": annotation["iconColor"],
+        "legacyOptions": own,
+        "name": annotation["name"],
+        "query": _asked_of(annotation["datasource"], {"expr": own["expr"], "refId": "Anno"}),
+    }
+    return {"kind": "AnnotationQuery", "spec": spec}
 
 
 def _variable(variable: Json) -> Json:

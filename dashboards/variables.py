@@ -9,6 +9,7 @@ from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import VariableOption, VariableRefresh, VariableSort
 
 from dashboards.promql import CLUSTER, AnyOf, Matcher
+from dashboards.rules.recording import TENANT_RATE
 from tierscope.registry.metrics import REQUEST_TOKENS
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -46,6 +47,13 @@ def board_variables() -> tuple[Variable, ...]:
         datasource_variable(),
         *label_variables(REQUEST_TOKENS.name, {label: label.capitalize() for label in ENGINE_LABELS}),
     )
+
+
+def tenant_variable() -> QueryVariable:
+    """The busiest tenants of the endpoints chosen: those of the recorded series, not all there are."""
+    owner = {label: label for label in OWNER}
+    (*_, tenant) = label_variables(TENANT_RATE.record, {**owner, "tenant": "Tenant"})
+    return tenant
 
 
 def label_variables(series: str, labels: Mapping[str, str]) -> Sequence[QueryVariable]:

@@ -28,14 +28,16 @@ class Ledger:
     Thread-safe.
     """
 
-    def __init__(self, name: str, publish: Publish, state: PageState | None = None) -> None:
+    def __init__(
+        self, name: str, publish: Publish, state: PageState | None = None, *, tenant_series: int = 0
+    ) -> None:
         self._name = name
         self._publish = publish
         self._state = state or PageState(None, name)
         self._positions: dict[SourceId, Position] = {}
         self._reading = threading.Lock()
         self._batches = 0
-        self._totals = Totals()
+        self._totals = Totals(tenant_series)
         self._lock = threading.Lock()
 
     def post(

@@ -23,6 +23,7 @@ from exporters.pools import Pools
 from exporters.private import keyed_hash, load_key
 from exporters.sources import Shared, Sources, Worker, stop_all
 from exporters.streams import StreamReader
+from exporters.tenants import checked_tenant_series
 from exporters.wiring import StreamOpener
 from tierscope.domain.settings import ExporterSettings
 from tierscope.feed.feed_publisher import FeedPublisher
@@ -79,6 +80,7 @@ class Exporter:
         self._settings = named_after_node(settings)
         self._clock = clock
         self._monotonic = monotonic
+        self._tenant_series = checked_tenant_series(settings)
         self._hash_secret = keyed_hash(load_key(settings.hash_key_file, random_bytes=secrets.token_bytes))
         self._page_state = PageState(self._settings.page_state_file, self._settings.name)
         self._oddities = Oddities(log.warning, monotonic=monotonic)
@@ -139,7 +141,7 @@ class Exporter:
             keys=settings.feed_keys,
         )
         opening.callback(feed.close)
-        ledger = Ledger(settings.name, feed.publish, self._page_state)
+        ledger = Ledger(settings.name, feed.publish, self._page_state, tenant_series=self._tenant_series)
         began = self._clock()
         metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples, tls=settings.tls)
         opening.callback(metrics.close)

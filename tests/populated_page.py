@@ -13,6 +13,7 @@ from itertools import product
 from tierscope.domain.events import EvictionReason, TransferAction
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Origin, Tier
+from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
 from tierscope.registry.metrics import (
     CAPACITY_BLOCKS,
     CAPACITY_BYTES,
@@ -29,6 +30,8 @@ from tierscope.registry.metrics import (
     TIME_TO_FIRST_TOKEN,
     USED_BYTES,
 )
+from tierscope.registry.regression_metrics import TTFT_REGRESSION
+from tierscope.registry.tenant_metrics import FORMER_TENANT_TOKENS, TENANT_TOKENS
 from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
 
 ENGINES = {
@@ -82,6 +85,7 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "errno": ("ENOENT",),
     "cause": ("mix", "tier_share", "tier_speed", "queue", "engine"),
     "workload": ("chat",),
+    "tenant": ("00f3a1b2c3d4e5f6", "other", "none"),
     "since": ("2026-01-01T10:05Z",),
     "state": ("learning", "watching", "raised"),
     "resource": ("pods",),
@@ -93,6 +97,9 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
 OWN_VALUES: dict[tuple[Metric, str], tuple[str, ...]] = {
     (REQUEST_TOKENS, "tier"): tuple(Origin),
     (ENGINE_TOKENS, "tier"): tuple(Origin),
+    (TENANT_TOKENS, "tier"): tuple(Origin),
+    (FORMER_TENANT_TOKENS, "tier"): tuple(Origin),
+    (ROUTED_HIT_RATIO, "point"): ("best", "predicted", "delivered"),
     (REQUESTS, "status"): tuple(RequestStatus),
     (LOOKUP_TOKENS, "result"): ("hit", "miss"),
     (SOURCE_MESSAGES, "result"): ("received", "missing", "undecodable"),
@@ -104,6 +111,7 @@ GAUGES: dict[Metric, float] = {
     CAPACITY_BLOCKS: 1000.0,
     RESIDENT_BLOCKS: 600.0,
     COMPLETENESS: 0.99,
+    TTFT_REGRESSION: 1.3,
 }
 
 

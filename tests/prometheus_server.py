@@ -36,7 +36,8 @@ class PrometheusServer:
         (folder / "prometheus.yml").write_text(yaml.safe_dump(dict(configuration)))
         # Prometheus cannot take a port of the system's choice: try free ones until one is still free.
         for _ in range(3):
-            self._client = httpx.Client(base_url=f"http://127.0.0.1:{self._start(binary)}", timeout=10)
+            self.url = f"http://127.0.0.1:{self._start(binary)}"
+            self._client = httpx.Client(base_url=self.url, timeout=10)
             try:
                 if wait_until(self._decided, seconds=READY_SECONDS, what="Prometheus to be ready") == "ready":
                     return

@@ -18,6 +18,9 @@ NO_CACHE_SERVER = "No cache server with the probe is read, or it moved nothing i
 NO_POOL = "No Curvine pool is read: see Sources"
 NO_SCAN = "No mount of a pool is scanned: see Sources"
 NO_COLLECTOR = "No collector is scraped, or it has not begun this yet: check Prometheus' targets"
+NO_CAUSES = "No collector is scraped, it has begun just now, or tier sizes are not known here"
+NO_TENANTS = "No exporter has tenant_series set, or no request had a cache salt"
+NO_ROUTERS = "Routers were not compared here yet: that needs two replicas, and records that tell L1 from L2"
 NO_ADVICE = "No advice was computed here yet: it needs a collector and a known deployment"
 
 SOURCES_SAY = {

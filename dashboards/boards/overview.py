@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dashboards.annotations import regression_annotation
 from dashboards.boards.empty import (
     FIVE_MINUTES,
+    NO_CAUSES,
     NO_EVICTIONS,
     NO_FILL,
     NO_RECORDINGS,
     NO_REQUESTS,
     NO_SOURCES,
+    NO_TENANTS,
 )
 from dashboards.layout import Section, board
 from dashboards.panels import (
@@ -24,7 +27,8 @@ from dashboards.panels import (
     number,
     states,
 )
-from dashboards.queries import latency, sources, tiers, tokens
+from dashboards.queries import latency, sources, tenants, tiers, tokens
+from dashboards.variables import board_variables, tenant_variable
 from tierscope.domain.tiers import Tier
 from tierscope.registry.metrics import (
     COMPLETENESS,
@@ -37,7 +41,10 @@ from tierscope.registry.metrics import (
     TIME_TO_FIRST_TOKEN,
     USED_BYTES,
 )
+from tierscope.registry.miss_metrics import MISS_TOKENS
+from tierscope.registry.tenant_metrics import TENANT_TOKENS
 
+TENANTS_NAMED = 10
 FILL_NOTES = {
     Tier.L0: "A full L0 is normal: blocks stay until their room is needed. Read it with the evictions below.",
     Tier.L1: "Bytes that hold blocks over bytes configured.",
@@ -56,12 +63,20 @@ def overview() -> str:
         [
             Section("Is the cache earning its keep?", [cached_now(), *tier_hits_now()], height=5),
             Section("Tokens", [token_flow(), served_by_tier(), cached_by_endpoint()]),
+            Section("What is computed, and why", [computed_by_cause()], height=7),
             Section("Time to first token", [ttft(0.5), ttft(0.9), requests_by_tier()]),
             Section("How full each tier is", [fill(tier) for tier in Tier]),
             Section("What leaves each tier", [evictions(tier) for tier in Tier]),
             Section("Sources: what these numbers rest on", [sources_up(), complete()], height=7),
             Section("Do the sources agree?", [agreement(), lost()], height=7),
+            Section(
+                "Tenants (where exporters are told to tell them)",
+                [tenant_tokens(), tenant_shares()],
+                closed=True,
+            ),
         ],
+        variables=(*board_variables(), tenant_variable()),
+        annotation=regression_annotation(),
     )
 
 
@@ -118,6 +133,48 @@ def cached_by_endpoint() -> Panel:
     return lines(
         question,
         [Query(tokens.cached_ratio_by_endpoint(), "{{namespace}}/{{endpoint}}")],
+        unit=RATIO,
+        largest=1,
+    )
+
+
+def computed_by_cause() -> Panel:
+    """Why there are misses; the layers add up to what was computed."""
+    question = Question(
+        "Computed tokens by cause",
+        MISS_TOKENS,
+        NO_CAUSES,
+        "capacity_…: a larger tier would have had them; routing: another replica had; compulsory: nobody "
+        "asked for them before. A minute or more late.",
+        "tierscope-capacity",
+    )
+    return lines(
+        question, [Query(tokens.computed_by_cause(), "{{cause}}")], unit=TOKENS_PER_SECOND, stacked=True
+    )
+
+
+def tenant_tokens() -> Panel:
+    """The busiest tenants."""
+    question = Question(
+        f"Tokens of the {TENANTS_NAMED} busiest tenants",
+        TENANT_TOKENS,
+        NO_TENANTS,
+        "A tenant is the keyed hash of its cache salt; other: those without series of their own; none: "
+        "requests without a salt.",
+    )
+    return lines(
+        question, [Query(tenants.tokens_of_tenants(TENANTS_NAMED), "{{tenant}}")], unit=TOKENS_PER_SECOND
+    )
+
+
+def tenant_shares() -> Panel:
+    """Who is served least."""
+    question = Question(
+        f"Cached share of the {TENANTS_NAMED} tenants that are served least", TENANT_TOKENS, NO_TENANTS
+    )
+    return lines(
+        question,
+        [Query(tenants.cached_share_of_tenants(TENANTS_NAMED), "{{tenant}}")],
         unit=RATIO,
         largest=1,
     )

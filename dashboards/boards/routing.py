@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dashboards.boards.empty import NO_REQUESTS
+from dashboards.annotations import regression_annotation
+from dashboards.boards.empty import NO_CAUSES, NO_REQUESTS, NO_ROUTERS
 from dashboards.layout import Section, board
 from dashboards.panels import (
     BLOCKS_PER_SECOND,
@@ -19,13 +20,16 @@ from dashboards.panels import (
     number,
 )
 from dashboards.queries import routing, tokens
+from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
 from tierscope.registry.block_metrics import REUSE_GAP
 from tierscope.registry.metrics import REQUEST_TOKENS, REQUESTS, TIME_TO_FIRST_TOKEN
+from tierscope.registry.miss_metrics import MISS_TOKENS
 
 ENDPOINT = "{{namespace}}/{{endpoint}}"
 REPLICA = "{{replica}}"
 NAMED = 5
 """Replicas named at either end of a panel, whatever their number."""
+COMPARED = "Over the newest requests when routers were last compared: every half hour."
 NO_NEW = "No engine is younger than half an hour, or Prometheus does not load tierscope-rules.yaml"
 
 
@@ -34,17 +38,19 @@ def routing_board() -> str:
     return board(
         "tierscope-routing",
         "Tierscope / Routing",
-        "Does the router balance the replicas, and does it bring prompts to where their prefix lies? What a "
-        "router predicted it does not tell anyone; what its choices delivered is here.",
+        "Does the router balance the replicas, and does it bring prompts to where their prefix lies? What it "
+        "counted on is what its index would have held, as we model it: no router publishes that.",
         [
             Section("Balance now", _balance_now(), height=5),
             Section(
                 "Load by replica: mean, extremes, and who they are", [_requests(), _computed(), _waits()]
             ),
+            Section("Predicted against delivered", [_predicted(), _split(), _computed_elsewhere()]),
             Section("What routing delivers", [_found_here(), _came_back(), _origins()]),
             Section("Hits by replica", [_cached_spread(), _cached_least()]),
             Section("Replicas that come, and requests that go", [_serving(), _new(), _unserved()]),
         ],
+        annotation=regression_annotation(),
     )
 
 
@@ -109,6 +115,46 @@ def _waits() -> Panel:
         "tierscope-ttft",
     )
     return lines(question, _spread(routing.mean_ttft()), unit=SECONDS)
+
+
+def _predicted() -> Panel:
+    question = Question(
+        "Hits in L0 and L1: possible, predicted, delivered",
+        ROUTED_HIT_RATIO,
+        NO_ROUTERS,
+        f"Share of the prompt tokens. {COMPARED} No prediction: the policy foretells nothing.",
+    )
+    points = [
+        Query(routing.hits_at("best"), "best replica"),
+        Query(routing.hits_at("predicted"), "predicted of the chosen one"),
+        Query(routing.hits_at("delivered"), "delivered"),
+    ]
+    return lines(question, points, unit=RATIO, largest=1)
+
+
+def _split() -> Panel:
+    question = Question(
+        "Prompt tokens that L0 and L1 did not serve, by why",
+        ROUTED_HIT_RATIO,
+        NO_ROUTERS,
+        f"Share of the prompt tokens. {COMPARED} Below 0: it worked out better than what was reckoned with.",
+    )
+    parts = [
+        Query(routing.nowhere(), "no replica had them"),
+        Query(routing.lost_by_pick(), "another replica had them"),
+        Query(routing.lost_by_belief(), "the router believed in them"),
+    ]
+    return lines(question, parts, unit=RATIO, signed=True)
+
+
+def _computed_elsewhere() -> Panel:
+    question = Question(
+        "Computed although another replica had it",
+        MISS_TOKENS,
+        NO_CAUSES,
+        "Share of the computed tokens, as requests come in.",
+    )
+    return lines(question, [Query(routing.computed_for_routing(), ENDPOINT)], unit=RATIO, largest=1)
 
 
 def _found_here() -> Panel:

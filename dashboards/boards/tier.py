@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dashboards.annotations import regression_annotation
 from dashboards.boards import pool
 from dashboards.boards.empty import (
     NO_CACHE_SERVER,
@@ -96,6 +97,7 @@ def _board(tier: Tier) -> str:
             *(pool.sections() if tier is Tier.L2 else []),
             Section("What these numbers rest on", [_complete(tier), _ttft(tier)], height=7),
         ],
+        annotation=regression_annotation(),
     )
 
 

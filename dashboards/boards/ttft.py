@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dashboards.annotations import regression_annotation
 from dashboards.boards.empty import FIVE_MINUTES, NO_LOADS, NO_RECORDINGS, NO_REQUESTS
 from dashboards.layout import Section, board
 from dashboards.panels import (
@@ -56,6 +57,7 @@ def ttft_board() -> str:
                 closed=True,
             ),
         ],
+        annotation=regression_annotation(),
     )
 
 

@@ -65,12 +65,34 @@ class Panel(msgspec.Struct):
     """Those of a row that is closed."""
 
 
+class Annotation(msgspec.Struct):
+    """What is marked on every panel."""
+
+    name: str
+    expr: str = ""
+    title: str = msgspec.field(name="titleFormat", default="")
+    text: str = msgspec.field(name="textFormat", default="")
+    tags: str = msgspec.field(name="tagKeys", default="")
+
+    @property
+    def labels(self) -> set[str]:
+        """The labels it shows."""
+        return {*LEGEND_LABEL.findall(self.title + self.text), *filter(None, self.tags.split(","))}
+
+
+class Annotations(msgspec.Struct):
+    """Those of a board."""
+
+    every: list[Annotation] = msgspec.field(name="list", default_factory=list)
+
+
 class Board(msgspec.Struct):
     """What we check of Grafana's classic dashboard JSON; the rest is passed over."""
 
     uid: str | None = None
     title: str = ""
     panels: list[Panel] = []
+    annotations: Annotations = msgspec.field(default_factory=Annotations)
 
     @property
     def every_panel(self) -> list[Panel]:
@@ -107,6 +129,9 @@ def board_problems(uid: str, text: str, recordings: Sequence[Recording]) -> Iter
             yield f"{uid}: {times} panels have the id {number}"
     longer = [promql_parser.parse_duration(window) for window in LONGER_WINDOWS]
     check = ExpressionCheck(recordings, timedelta(seconds=WINDOW_SECONDS), longer)
+    for annotation in board.annotations.every:
+        for problem in _annotation_problems(annotation, check):
+            yield f"{uid}, annotation {annotation.name!r}: {problem}"
     for panel in board.every_panel:
         for problem in _panel_problems(panel, check):
             yield f"{uid}, panel {panel.title!r}: {problem}"
@@ -127,6 +152,19 @@ def _panel_problems(panel: Panel, check: ExpressionCheck) -> Iterator[str]:
         yield "it asks nothing"
     for target in panel.targets:
         yield from _target_problems(target, check)
+
+
+def _annotation_problems(annotation: Annotation, check: ExpressionCheck) -> Iterator[str]:
+    if not annotation.expr:
+        yield "it asks nothing"
+        return
+    if not annotation.title:
+        yield "it says nothing"
+    problems, labels = check.check(without_variables(annotation.expr))
+    yield from (f"{problem}: {annotation.expr}" for problem in problems)
+    if not problems:
+        for label in sorted(annotation.labels - labels):
+            yield f"it shows {label}, which the result does not have: {annotation.expr}"
 
 
 def _target_problems(target: Target, check: ExpressionCheck) -> Iterator[str]:

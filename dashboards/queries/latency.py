@@ -15,11 +15,12 @@ from dashboards.rules.recording import (
     recorded,
     slow_rate,
 )
-from dashboards.variables import ENDPOINT, ENGINE
+from dashboards.variables import ENDPOINT, ENGINE, OWNER
 from tierscope.registry.metrics import TIME_TO_FIRST_TOKEN
 from tierscope.registry.regression_metrics import (
     DETECTOR_STATE,
     TTFT_EXPECTED,
+    TTFT_REGRESSION,
     TTFT_RISE,
 )
 from tierscope.registry.types import Metric
@@ -80,6 +81,12 @@ def regressions(metric: Metric) -> str:
     """What is raised now, with who did it and since when."""
     kept = ("namespace", "endpoint", "model", "workload", "cause", "tier", "reason", "since")
     return f"max by ({', '.join(kept)}) ({gauge(metric, ENDPOINT)})"
+
+
+def regressions_of_owner() -> str:
+    """What is raised now at the endpoints chosen, whichever of their models: for an annotation."""
+    kept = ("namespace", "endpoint", "model", "workload", "cause", "tier", "reason", "since")
+    return f"max by ({', '.join(kept)}) ({gauge(TTFT_REGRESSION, OWNER)}) > 1"
 
 
 def detector_state() -> str:

@@ -6,11 +6,24 @@ replicas, and single replicas only at either end.
 
 from __future__ import annotations
 
-from dashboards.promql import CLUSTER, AnyOf, count_rate, rate, ratio, sum_by, sum_rate, where_any, without
+from dashboards.promql import (
+    CLUSTER,
+    AnyOf,
+    count_rate,
+    gauge,
+    rate,
+    ratio,
+    sum_by,
+    sum_rate,
+    where_any,
+    without,
+)
 from dashboards.rules.recording import NEW_ENGINES, recorded
-from dashboards.variables import ENDPOINT, ENGINE
+from dashboards.variables import ENDPOINT, ENGINE, OWNER
+from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
 from tierscope.registry.block_metrics import REUSE_GAP, UNASKED_TOKENS
 from tierscope.registry.metrics import REQUEST_TOKENS, REQUESTS, TIME_TO_FIRST_TOKEN
+from tierscope.registry.miss_metrics import MISS_TOKENS
 
 REPLICA = (CLUSTER, "namespace", "endpoint", "replica")
 OF_AN_ENDPOINT = "by (cluster, namespace, endpoint)"
@@ -81,6 +94,34 @@ def found_here_ratio() -> str:
     """Of the tokens that any cache served, the share that lay on the replica's own node: L0 and L1."""
     here = sum_by(rate(REQUEST_TOKENS, ENGINE, tier=AnyOf("l0|l1")))
     return ratio(here, sum_by(rate(REQUEST_TOKENS, ENGINE, tier=AnyOf("l0|l1|l2|external"))))
+
+
+def hits_at(point: str) -> str:
+    """Share of the prompt tokens that L0 and L1 had: `best`, `predicted` or `delivered`, by endpoint."""
+    return f"max by (namespace, endpoint) ({gauge(ROUTED_HIT_RATIO, OWNER, point=point)})"
+
+
+def nowhere() -> str:
+    """Share of the prompt tokens that no replica had in L0 or L1."""
+    return f"1 - {hits_at('best')}"
+
+
+def lost_by_pick() -> str:
+    """Share that another replica had, beyond what the router took the chosen one to have."""
+    return f"{hits_at('best')} - ({hits_at('predicted')} or {hits_at('delivered')})"
+
+
+def lost_by_belief() -> str:
+    """Share that the router took the chosen replica to have, and it had not; absent without a prediction."""
+    return f"{hits_at('predicted')} - {hits_at('delivered')}"
+
+
+def computed_for_routing() -> str:
+    """Of the tokens that were computed, the share that another replica had."""
+    return ratio(
+        sum_by(rate(MISS_TOKENS, OWNER, cause="routing"), "namespace", "endpoint"),
+        sum_by(rate(MISS_TOKENS, OWNER), "namespace", "endpoint"),
+    )
 
 
 def came_back() -> str:

@@ -16,6 +16,7 @@ from dashboards.rules.types import Recording, RuleGroup
 from tierscope.domain.tiers import Tier
 from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import CAPACITY_BYTES, REQUEST_TOKENS, TIME_TO_FIRST_TOKEN, USED_BYTES
+from tierscope.registry.tenant_metrics import TENANT_TOKENS
 from tierscope.registry.types import Metric
 
 WINDOW = "5m"
@@ -24,6 +25,8 @@ LONGER_WINDOWS = ("30m", "1h", "6h", "3d")
 
 ENDPOINT = ("namespace", "endpoint", "model")
 ENGINE = (*ENDPOINT, "replica", "rank")
+MOST_TENANTS = 50
+"""Of an endpoint: what boards offer to choose from, however many nodes give however many tenants series."""
 ROLLOUT_WINDOW = "30m"
 """An engine younger than this is new: its tiers are still filling."""
 
@@ -55,6 +58,15 @@ def _pool_gauge(metric: Metric, means: str) -> Recording:
     labels = ("tier", "holder")
     expr = f"max by ({', '.join((CLUSTER, *labels))}) ({gauge(metric, tier=Tier.L2)})"
     return Recording(_recorded_as(metric, labels, "max"), expr, labels, means)
+
+
+def _of_the_busiest() -> str:
+    """Tokens by tenant and tier, of the tenants of an endpoint that have most."""
+    owner = f"{CLUSTER}, namespace, endpoint"
+    by_tier = sum_by(rate(TENANT_TOKENS, window=WINDOW), CLUSTER, "namespace", "endpoint", "tenant", "tier")
+    by_tenant = sum_by(rate(TENANT_TOKENS, window=WINDOW), CLUSTER, "namespace", "endpoint", "tenant")
+    busiest = f"topk by ({owner}) ({MOST_TENANTS}, {by_tenant})"
+    return f"{by_tier} and on ({owner}, tenant) {busiest}"
 
 
 def _new_engines() -> Recording:
@@ -101,6 +113,13 @@ TTFT_BUCKET_RATE = _ttft_rate(
 POOL_USED = _pool_gauge(USED_BYTES, "Bytes of a shared pool that hold blocks, whoever reads it.")
 POOL_CAPACITY = _pool_gauge(CAPACITY_BYTES, "Bytes of a shared pool, whoever reads it.")
 NEW_ENGINES = _new_engines()
+TENANT_RATE = Recording(
+    _recorded_as(TENANT_TOKENS, ("namespace", "endpoint", "tenant", "tier"), f"rate{WINDOW}"),
+    _of_the_busiest(),
+    ("namespace", "endpoint", "tenant", "tier"),
+    f"Prompt tokens a second of an endpoint's {MOST_TENANTS} busiest tenants, by where their KV values came "
+    "from; none where exporters tell no tenants.",
+)
 
 
 def slow_rate(objective: TtftObjective) -> Recording:
@@ -128,6 +147,7 @@ def recording_group(objective: TtftObjective) -> RuleGroup:
             POOL_USED,
             POOL_CAPACITY,
             NEW_ENGINES,
+            TENANT_RATE,
         ),
     )
 

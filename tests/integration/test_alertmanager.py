@@ -85,3 +85,58 @@ def test_everything_about_one_endpoint_comes_in_one_message(alertmanager, webhoo
     wait_until(lambda: len(webhook.delivered) == 2, seconds=DELIVERY_SECONDS, what="two messages")
 
     assert sorted(len(message["alerts"]) for _, message in webhook.delivered) == [1, 2]
+
+
+BURNS = ("TierscopeTtftBudgetBurnsFast", "TierscopeTtftBudgetBurns", "TierscopeTtftBudgetBurnsSlowly")
+
+
+def test_a_budget_that_burns_is_told_once_by_the_fastest_window(alertmanager, webhook):
+    """What burns fast also burns slowly; of another model of the endpoint it silences nothing."""
+    chat = {"namespace": "ns", "endpoint": "chat", "model": "m"}
+    rag = {**chat, "endpoint": "rag"}
+    alertmanager.post(
+        *(alert(name, **chat) for name in BURNS),
+        *(alert(name, **rag) for name in BURNS[1:]),
+        alert("TierscopeTtftBudgetBurns", **chat | {"model": "n"}),
+    )
+
+    wait_until(
+        lambda: webhook.names("pager") and len(told(webhook, "chat")) == 2,
+        seconds=DELIVERY_SECONDS,
+        what="both receivers' messages",
+    )
+
+    assert alertmanager.inhibited() == sorted((*BURNS[1:], BURNS[2]))
+    assert told(webhook, "pager") == [(BURNS[0], "chat", "m")]
+    assert sorted(told(webhook, "chat")) == [(BURNS[1], "chat", "n"), (BURNS[1], "rag", "m")]
+
+
+def test_a_regression_silences_the_budgets_of_its_model_and_comes_in_one_message(alertmanager, webhook):
+    """One fault that two models feel pages once; a budget that nobody explains is not silenced."""
+    chat = {"namespace": "ns", "endpoint": "chat"}
+    guilty = {"cause": "tier_speed", "tier": "l2", "reason": "slow", "since": "2026-01-01T10:05Z"}
+    alertmanager.post(
+        *(alert("TierscopeTtftRegression", **chat, **guilty, model=m, workload=m) for m in ("m", "n")),
+        *(alert(name, **chat, model=m) for name in BURNS for m in ("m", "n")),
+        alert(BURNS[0], **chat | {"endpoint": "rag"}, model="m"),
+    )
+
+    wait_until(
+        lambda: len(told(webhook, "pager")) == 3, seconds=DELIVERY_SECONDS, what="both endpoints' pages"
+    )
+
+    assert alertmanager.inhibited() == sorted((*BURNS, *BURNS))
+    by_endpoint = {message["groupLabels"]["endpoint"]: message["alerts"] for _, message in webhook.delivered}
+    assert [one["labels"]["alertname"] for one in by_endpoint["rag"]] == [BURNS[0]]
+    assert {one["labels"]["alertname"] for one in by_endpoint["chat"]} == {"TierscopeTtftRegression"}
+    assert len(by_endpoint["chat"]) == 2
+
+
+def told(webhook, receiver: str) -> list[tuple[str, str, str]]:
+    """Name, endpoint and model of what came to a receiver."""
+    return [
+        tuple(one["labels"][label] for label in ("alertname", "endpoint", "model"))
+        for path, message in list(webhook.delivered)
+        if path == receiver
+        for one in message["alerts"]
+    ]

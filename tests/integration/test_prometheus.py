@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dashboards.boards import BOARDS
-from dashboards.lint.boards import read_board, without_variables
+from dashboards.lint.boards import Board, read_board, without_variables
 from dashboards.rules.alerts.pipeline import SOURCE_DOWN
 from dashboards.rules.render import alerts, recordings
 from tests.engine_pages import ODD_ENDINGS, EnginePages
@@ -102,11 +102,20 @@ def test_the_engines_namespace_outlives_the_targets(prometheus):
 
 
 def board_expressions() -> list[object]:
-    """Title and expression of every query of every board, variables replaced."""
+    """Title and expression of every query and annotation of every board, variables replaced."""
+    boards = [read_board(render()) for render in BOARDS.values()]
+    marks = {one.expr: one.name for board in boards for one in board.annotations.every}
+    return [
+        *(pytest.param(name, without_variables(expr), id=name) for expr, name in marks.items()),
+        *_panel_expressions(boards),
+    ]
+
+
+def _panel_expressions(boards: list[Board]) -> list[object]:
     return [
         pytest.param(panel.title, without_variables(target.expr), id=f"{panel.title} {number}")
-        for render in BOARDS.values()
-        for panel in read_board(render()).every_panel
+        for board in boards
+        for panel in board.every_panel
         for number, target in enumerate(panel.targets, start=1)
     ]
 

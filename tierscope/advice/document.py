@@ -324,6 +324,23 @@ class InstanceChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class RoutedHits:
+    """What routing found in the replicas' L0 and L1, as shares of the prompt tokens of the newest requests.
+
+    What no replica had is 1 - `best_ratio`; the pick lost `best_ratio` - `predicted_ratio`, a belief that no
+    longer held `predicted_ratio` - `delivered_ratio`.
+    """
+
+    requests: int
+    best_ratio: float
+    """What the replica that had most had, by LRUs of today's sizes over what each was asked."""
+    predicted_ratio: float | None
+    """What the router took the chosen replica to have, its index modelled; null: it foretells nothing."""
+    delivered_ratio: float
+    """What L0 and L1 of the chosen replica served, as recorded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
     """Tierscope's advice for one inference endpoint."""
 
@@ -340,6 +357,8 @@ class Recommendation:
     """When tiers will be full; one that is not here does not grow, or not so that it can be told."""
     instances: tuple[InstanceChoice, ...] = ()
     """Instance types whose figures are configured, and those the endpoint may run on."""
+    routed_hits: RoutedHits | None = None
+    """How today's routing did; null with one replica, or where routers could not be compared."""
 
     def to_json(self) -> dict[str, JsonValue]:
         """The document as JSON values, ready for a response, a file or the store."""

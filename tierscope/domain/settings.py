@@ -226,6 +226,12 @@ class ExporterSettings:
         "File with the key that session ids and cache salts are hashed with; none: a key of this run alone.",
         default=None,
     )
+    tenant_series: int = documented(
+        "Most tenants, known by their cache salt, that have series of their own on /metrics under its keyed "
+        "hash: the heaviest, at most 100; the others are one. 0: nothing is told by tenant. Wants "
+        "`hash_key_file`.",
+        default=0,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

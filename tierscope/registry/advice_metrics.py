@@ -42,6 +42,17 @@ ADVISED_HIT_RATIO = Metric(
     help="Hit ratio of a tier and those above it that the latest advice expects at each of these sizes.",
     answers="What is the advised size expected to serve, and today's?",
 )
+ROUTED_HIT_RATIO = Metric(
+    name="tierscope_routed_hit_ratio",
+    kind=Kind.GAUGE,
+    labels=("namespace", "endpoint", "point"),
+    help="Share of the prompt tokens in L0 and L1 of a replica, over the newest requests of the latest "
+    "advice's window, by point: best, what the replica that had most had (LRUs of today's sizes over what "
+    "each was asked); predicted, what the router took the chosen one to have (its index as modelled; absent "
+    "for policies that foretell nothing); delivered, what the chosen one served (recorded). Absent with one "
+    "replica.",
+    answers="What could routing have found, what did it count on, and what was there?",
+)
 
 ADVICE: tuple[Metric, ...] = (
     ADVICE_AGE_SECONDS,
@@ -49,4 +60,5 @@ ADVICE: tuple[Metric, ...] = (
     GHOST_HIT_RATIO,
     ADVISED_CAPACITY_BYTES,
     ADVISED_HIT_RATIO,
+    ROUTED_HIT_RATIO,
 )

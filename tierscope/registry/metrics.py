@@ -14,6 +14,7 @@ from tierscope.registry.miss_metrics import MISSES
 from tierscope.registry.pool_metrics import POOL
 from tierscope.registry.regression_metrics import REGRESSION
 from tierscope.registry.store_metrics import RETENTION
+from tierscope.registry.tenant_metrics import TENANTS
 from tierscope.registry.transfer_metrics import TRANSFERS
 from tierscope.registry.types import Kind, Metric, MetricGroup
 
@@ -353,6 +354,7 @@ GROUPS: tuple[MetricGroup, ...] = (
             KUBE_WATCH_UP,
         ),
     ),
+    TENANTS,
     MISSES,
     REGRESSION,
     MetricGroup(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collectors.advice_figures import advice_figures
-from tierscope.registry.advice_metrics import ADVISED_CAPACITY_BYTES, ADVISED_HIT_RATIO, GHOST_HIT_RATIO
+from tierscope.registry.advice_metrics import (
+    ADVISED_CAPACITY_BYTES,
+    ADVISED_HIT_RATIO,
+    GHOST_HIT_RATIO,
+    ROUTED_HIT_RATIO,
+)
 
 CURVE = {
     "capacity_bytes": [100.0, 200.0, 400.0],
@@ -46,3 +51,15 @@ def test_advice_without_curves_draws_nothing():
     """Too little evidence is no curve at 0."""
     assert figures() == {}
     assert list(advice_figures(("ns", "chat"), {"status": "insufficient_evidence"})) == []
+
+
+def test_a_router_that_foretells_nothing_has_no_prediction():
+    """What could have been had and what was had are told all the same."""
+    routed = {"requests": 10, "best_ratio": 0.5, "predicted_ratio": None, "delivered_ratio": 0.2}
+
+    found = advice_figures(("ns", "chat"), {"routed_hits": routed})
+
+    assert {(one.metric, one.labels[2]): one.value for one in found} == {
+        (ROUTED_HIT_RATIO, "best"): 0.5,
+        (ROUTED_HIT_RATIO, "delivered"): 0.2,
+    }

@@ -9,7 +9,7 @@ import pytest
 
 from dashboards.boards import BOARDS
 from dashboards.lint.boards import read_board
-from dashboards.rules.recording import LONGER_WINDOWS
+from dashboards.rules.recording import LONGER_WINDOWS, TENANT_RATE
 from tierscope.registry.engine_metrics import ENGINE_METRICS
 from tierscope.registry.metrics import METRICS
 
@@ -20,6 +20,8 @@ def panels_of(document: dict) -> list[dict]:
 
 
 ENGINES = "tierscope-engines"
+WITH_TENANTS = "tierscope-overview"
+"""What can be chosen there is what a recorded series holds: it is bounded, the tenants are not."""
 ENGINES_CHOICES = ("namespace", "model_name", "instance")
 each_board = pytest.mark.parametrize("uid", BOARDS)
 
@@ -40,6 +42,7 @@ def test_every_query_goes_to_the_data_source_the_reader_chose(uid):
     asked = [panel for panel in panels_of(document) if panel["type"] != "row"]
     asked += [target for panel in asked for target in panel["targets"]]
     asked += [variable for variable in document["templating"]["list"] if variable["type"] == "query"]
+    asked += document.get("annotations", {}).get("list", [])
 
     assert {json.dumps(one["datasource"], sort_keys=True) for one in asked} == {
         '{"type": "prometheus", "uid": "${datasource}"}'
@@ -51,6 +54,11 @@ def test_a_reader_may_choose_from_the_cluster_down_to_the_replica(uid):
     """Each choice narrows the ones after it, and starts at everything. Engines know no endpoints."""
     variables = json.loads(BOARDS[uid]())["templating"]["list"]
     choices = ENGINES_CHOICES if uid == ENGINES else ("namespace", "endpoint", "model", "replica")
+    if uid == WITH_TENANTS:
+        *variables, tenant = variables
+        assert tenant["name"] == "tenant"
+        assert re.findall(r"\$(\w+)", tenant["query"]) == ["cluster", "namespace", "endpoint"]
+        assert tenant["query"].startswith(f"label_values({TENANT_RATE.record}{{")
 
     assert [variable["name"] for variable in variables] == ["datasource", "cluster", *choices]
     for position, variable in enumerate(variables[1:], start=1):
@@ -174,3 +182,13 @@ def test_raw_series_are_looked_at_over_grafanas_own_window(uid):
             for series, window in re.findall(r"([\w:]+)(?:{[^{}]*})?\[([^\]]+)\]", target["expr"]):
                 raw = ":" not in series.removeprefix("vllm:").removeprefix("lmcache:")
                 assert window == "$__rate_interval" if raw else window in LONGER_WINDOWS, target["expr"]
+
+
+@pytest.mark.parametrize("uid", set(BOARDS) - {ENGINES, "tierscope-capacity", "tierscope-pipeline"})
+def test_a_board_of_endpoints_marks_their_regressions(uid):
+    """Of the endpoints chosen, with who did it."""
+    (annotation,) = json.loads(BOARDS[uid]())["annotations"]["list"]
+
+    assert re.findall(r"\$(\w+)", annotation["expr"]) == ["cluster", "namespace", "endpoint"]
+    assert annotation["enable"]
+    assert {"cause", "tier", "reason", "since"} <= set(re.findall(r"{{(\w+)}}", annotation["textFormat"]))

@@ -12,6 +12,8 @@ import pytest
 from dashboards.boards import BOARDS
 from dashboards.v2 import API_VERSION, v2_form
 
+PROMETHEUS_READS = ("expr", "step", "titleFormat", "textFormat", "tagKeys")
+"""Of an annotation, where the data source is a Prometheus."""
 each_board = pytest.mark.parametrize("uid", BOARDS)
 
 
@@ -34,8 +36,12 @@ def problems(repository):
 @each_board
 @pytest.mark.parametrize("schema", ["classic-10.4", "classic"])
 def test_the_classic_form_is_a_dashboard_of_old_and_new_grafana(problems, uid, schema):
-    """Neither an unknown key nor a wrong type."""
-    assert problems(schema, json.loads(BOARDS[uid]())) == ""
+    """Neither an unknown key nor a wrong type; no type has an annotation's query, which is its source's."""
+    board = json.loads(BOARDS[uid]())
+    for annotation in board.get("annotations", {}).get("list", []):
+        assert {key for key in PROMETHEUS_READS if not isinstance(annotation.pop(key), str)} == set()
+
+    assert problems(schema, board) == ""
 
 
 @each_board
@@ -84,3 +90,5 @@ def test_both_forms_ask_the_same(uid):
         item["spec"]["element"]["name"] for row in rows for item in row["spec"]["layout"]["spec"]["items"]
     ]
     assert sorted(placed) == sorted(elements)
+    marks = classic.get("annotations", {}).get("list", [])
+    assert [one["spec"]["query"]["spec"]["expr"] for one in spec["annotations"]] == [m["expr"] for m in marks]

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from dashboards.boards import BOARDS
 from dashboards.lint.boards import without_variables
 from dashboards.lint.expressions import ExpressionCheck
 from dashboards.rules.render import recordings
@@ -54,6 +55,8 @@ def test_a_replica_adds_no_more_series_than_is_written(text, monkeypatch):
 def test_the_annotation_asks_for_what_there_is(text):
     """Its expression passes the lint of the boards, and every label it shows is one of the answer's."""
     annotation = json.loads(re.search(r"```json\n(.*?)```", text, re.DOTALL)[1])
+    on_boards = json.loads(BOARDS["tierscope-ttft"]())["annotations"]["list"]
+    assert on_boards == [annotation]
     check = ExpressionCheck(recordings(), timedelta(minutes=5))
     problems, labels = check.check(without_variables(annotation["expr"]))
 

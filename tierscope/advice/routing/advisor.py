@@ -17,7 +17,7 @@ from tierscope.advice.document import (
 )
 from tierscope.advice.miss_findings import miss_findings
 from tierscope.advice.recommend import recommend
-from tierscope.advice.routing.lost import loss_findings
+from tierscope.advice.routing.lost import loss_findings, lost_by_routing, routed_hits
 from tierscope.advice.routing.monopoly import first_piece, monopoly_findings, threatens
 from tierscope.advice.routing.patches import apply_routing, routing_revert_if, routing_risks
 from tierscope.advice.routing.replica_count import replicas_change
@@ -91,8 +91,9 @@ def with_routing(
     document = replace(document, evidence=replace(document.evidence, routing_age_seconds=age))
     deployment = compared.fleet.deployment
     best = _best(compared, evidence)
-    found = [*_compared(compared, best), *loss_findings(compared.fleet)]
-    document = _with(document, found)
+    loss = lost_by_routing(compared.fleet)
+    found = [*_compared(compared, best), *loss_findings(compared.fleet, loss)]
+    document = _with(replace(document, routed_hits=routed_hits(compared.fleet, loss)), found)
     if best is not None and not (deployment.routing is RoutingPolicy.NONE and document.changes):
         return replace(document, status=Status.RECOMMEND, changes=(_routing_change(compared, best),))
     if document.changes or document.status is not Status.NO_CHANGE:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tierscope.advice.document import Finding, FindingKind
+from tierscope.advice.document import Finding, FindingKind, RoutedHits
 from tierscope.advice.routing.model import RoutedFleet
 from tierscope.advice.routing.options import kvaware_is_blind, weights_in_force
 from tierscope.advice.thresholds import SMALLEST_ROUTING_LOSS
@@ -73,9 +73,22 @@ def _believed(
     return held_blocks(blocks, mine, max(remembered, 1)).astype(np.int64)
 
 
-def loss_findings(fleet: RoutedFleet) -> Iterator[Finding]:
+def routed_hits(fleet: RoutedFleet, loss: RoutingLoss | None) -> RoutedHits | None:
+    """The loss as shares of the prompts; None where it is not known."""
+    prompts = fleet.sample.trace.input_tokens[fleet.sample.first_measured :]
+    prompt = int(prompts.sum())
+    if loss is None or not prompt:
+        return None
+    return RoutedHits(
+        requests=len(prompts),
+        best_ratio=loss.ceiling / prompt,
+        predicted_ratio=(loss.delivered + loss.belief) / prompt if _foretells(fleet) else None,
+        delivered_ratio=loss.delivered / prompt,
+    )
+
+
+def loss_findings(fleet: RoutedFleet, loss: RoutingLoss | None) -> Iterator[Finding]:
     """The loss split, where it is worth a word."""
-    loss = lost_by_routing(fleet)
     prompt = int(fleet.sample.trace.input_tokens[fleet.sample.first_measured :].sum())
     if loss is None or not prompt:
         return

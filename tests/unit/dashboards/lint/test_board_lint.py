@@ -37,6 +37,11 @@ def expr(text: str, legend: str = "x"):
     return change
 
 
+def marked(**fields):
+    """A change of the board's annotation."""
+    return lambda board, _: board["annotations"]["list"][0].update(fields)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -58,6 +63,11 @@ def expr(text: str, legend: str = "x"):
         ),
         (expr("sum(rate(vllm:gpu_prefix_cache_hit_total[$__rate_interval]))"), "nothing publishes"),
         (expr(f"sum({COMPLETENESS.name})"), "it adds up ratios"),
+        (marked(expr=f"sum({LOOKUP_TOKENS.name})"), "annotation 'TTFT regressions': "),
+        (marked(textFormat="{{culprit}}"), "it shows culprit, which the result does not have"),
+        (marked(tagKeys="cause,culprit"), "it shows culprit, which the result does not have"),
+        (marked(titleFormat=""), "it says nothing"),
+        (marked(expr=""), "it asks nothing"),
         (
             expr(f"sum by (tier) (rate({LOOKUP_TOKENS.name}[$__rate_interval]))", "{{pod}}"),
             "its legend names pod",

@@ -68,6 +68,9 @@ def changed(old: str, new: str):
         (" - sum by", " + sum by"),
         ("max by", "min by"),
         ("offset 30m", "offset 5m"),
+        ("endpoint) (50,", "endpoint) (1,"),
+        ("topk by (cluster, namespace, endpoint) (50", "topk (2"),
+        ("(cluster, namespace, endpoint, tenant, tier)", "(cluster, namespace, endpoint, tenant)"),
     ],
 )
 def test_a_changed_recording_fails_its_cases(cases, old, new):

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from tests import workloads as w
-from tierscope.advice.routing.lost import lost_by_routing
+from tierscope.advice.document import RoutedHits
+from tierscope.advice.routing.lost import lost_by_routing, routed_hits
 from tierscope.advice.routing.model import RoutedFleet, fleet_of
 from tierscope.advice.routing.sample import sample_of
 from tierscope.analytics.routing_loss import RoutingLoss
@@ -49,14 +50,18 @@ def test_what_the_pick_and_what_the_belief_lost_add_up_to_the_best():
     # Replica 0 was sent 640 tokens and then what drove out all but 400; replica 1 has all of the prompt.
     found = last_only(fleet(RoutingPolicy.PREFIXAWARE, chains, [0, 0, 1, 0], [0, 0, 0, 400]))
 
-    assert lost_by_routing(found) == RoutingLoss(ceiling=800, delivered=400, routing=160, belief=240)
+    loss = lost_by_routing(found)
+    assert loss == RoutingLoss(ceiling=800, delivered=400, routing=160, belief=240)
+    assert routed_hits(found, loss) == RoutedHits(1, best_ratio=1.0, predicted_ratio=0.8, delivered_ratio=0.5)
 
 
 def test_a_router_that_foretells_nothing_loses_by_its_picks_alone():
     """`roundrobin` believes in nothing."""
     found = last_only(fleet(RoutingPolicy.ROUNDROBIN, [PROMPT, PROMPT], [0, 1], [0, 0]))
 
-    assert lost_by_routing(found) == RoutingLoss(ceiling=800, delivered=0, routing=800, belief=0)
+    loss = lost_by_routing(found)
+    assert loss == RoutingLoss(ceiling=800, delivered=0, routing=800, belief=0)
+    assert routed_hits(found, loss) == RoutedHits(1, 1.0, None, 0.0)
 
 
 def test_nothing_is_told_where_records_do_not_tell_tiers_apart():

@@ -14,6 +14,7 @@ from tierscope.registry import (
     pool_metrics,
     regression_metrics,
     store_metrics,
+    tenant_metrics,
     transfer_metrics,
 )
 from tierscope.registry.metrics import GROUPS, METRICS
@@ -106,6 +107,7 @@ def test_every_row_is_listed_once():
         pool_metrics,
         regression_metrics,
         store_metrics,
+        tenant_metrics,
         transfer_metrics,
     )
     rows = [value for table in tables for value in vars(table).values() if isinstance(value, Metric)]
