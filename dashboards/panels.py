@@ -162,6 +162,7 @@ def bars(
     """The latest values side by side."""
     panel = bargauge.Panel()
     _ask(panel, question, queries, unit, now=True)
+    panel.text(common.VizTextDisplayOptions().title_size(12).value_size(16))  # names fit beside the bars
     panel.min(0).orientation(VizOrientation.HORIZONTAL).display_mode(BarGaugeDisplayMode.BASIC)
     if largest is not None:
         panel.max(largest)

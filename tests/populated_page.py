@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from itertools import product
 
+from tierscope.analytics.misses import Cause as MissCause
 from tierscope.domain.events import EvictionReason, TransferAction
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Origin, Tier
@@ -30,6 +31,7 @@ from tierscope.registry.metrics import (
     TIME_TO_FIRST_TOKEN,
     USED_BYTES,
 )
+from tierscope.registry.miss_metrics import MISS_TOKENS
 from tierscope.registry.regression_metrics import TTFT_REGRESSION
 from tierscope.registry.tenant_metrics import FORMER_TENANT_TOKENS, TENANT_TOKENS
 from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
@@ -99,6 +101,7 @@ OWN_VALUES: dict[tuple[Metric, str], tuple[str, ...]] = {
     (ENGINE_TOKENS, "tier"): tuple(Origin),
     (TENANT_TOKENS, "tier"): tuple(Origin),
     (FORMER_TENANT_TOKENS, "tier"): tuple(Origin),
+    (MISS_TOKENS, "cause"): tuple(MissCause),
     (ROUTED_HIT_RATIO, "point"): ("best", "predicted", "delivered"),
     (REQUESTS, "status"): tuple(RequestStatus),
     (LOOKUP_TOKENS, "result"): ("hit", "miss"),

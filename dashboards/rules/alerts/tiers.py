@@ -45,7 +45,7 @@ def _share(window: str, offset: str = "") -> str:
 def _hits_lost() -> str:
     before = _share("6h", offset="30m")
     lost = f"{_share('30m')} < {KEPT_RATIO} * ({before} > {LEAST_SHARE})"
-    return f"{lost} unless on ({', '.join((CLUSTER, *ENDPOINT))}) {recorded(NEW_ENGINES)} > 0"
+    return f"{lost} unless on ({', '.join((CLUSTER, *ENDPOINT))}) {recorded(NEW_ENGINES)}"
 
 
 TIER_HITS_LOST = Alert(

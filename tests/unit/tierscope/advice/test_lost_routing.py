@@ -52,7 +52,7 @@ def test_what_the_pick_and_what_the_belief_lost_add_up_to_the_best():
 
     loss = lost_by_routing(found)
     assert loss == RoutingLoss(ceiling=800, delivered=400, routing=160, belief=240)
-    assert routed_hits(found, loss) == RoutedHits(1, best_ratio=1.0, predicted_ratio=0.8, delivered_ratio=0.5)
+    assert routed_hits(found, loss) == RoutedHits(1, 800 / 801, 640 / 801, 400 / 801)
 
 
 def test_a_router_that_foretells_nothing_loses_by_its_picks_alone():
@@ -61,7 +61,7 @@ def test_a_router_that_foretells_nothing_loses_by_its_picks_alone():
 
     loss = lost_by_routing(found)
     assert loss == RoutingLoss(ceiling=800, delivered=0, routing=800, belief=0)
-    assert routed_hits(found, loss) == RoutedHits(1, 1.0, None, 0.0)
+    assert routed_hits(found, loss) == RoutedHits(1, 800 / 801, None, 0.0)
 
 
 def test_nothing_is_told_where_records_do_not_tell_tiers_apart():
