@@ -37,27 +37,31 @@ from dashboards.variables import DATASOURCE
 
 RATIO = "percentunit"
 SECONDS = "s"
-TOKENS_PER_SECOND = "si:tokens/s"
-BLOCKS_PER_SECOND = "si:blocks/s"
-MESSAGES_PER_SECOND = "si:messages/s"
+# Not `si:`: Grafana takes the first letter of what follows for a scale, and `messages` for thousandths.
+TOKENS_PER_SECOND = "count:tokens/s"
+BLOCKS_PER_SECOND = "count:blocks/s"
+MESSAGES_PER_SECOND = "count:messages/s"
 REQUESTS_PER_SECOND = "reqps"
-ERRORS_PER_SECOND = "si:errors/s"
-RESTARTS_PER_SECOND = "si:restarts/s"
-BATCHES_PER_SECOND = "si:batches/s"
-COMMITS_PER_SECOND = "si:commits/s"
+ERRORS_PER_SECOND = "count:errors/s"
+RESTARTS_PER_SECOND = "count:restarts/s"
+BATCHES_PER_SECOND = "count:batches/s"
+COMMITS_PER_SECOND = "count:commits/s"
 TIMES_PER_SECOND = "cps"
-EVENTS_PER_SECOND = "si:events/s"
-PREEMPTIONS_PER_SECOND = "si:preemptions/s"
-SAMPLES_PER_SECOND = "si:samples/s"
-SPANS_PER_SECOND = "si:spans/s"
-ROWS_PER_SECOND = "si:rows/s"
+EVENTS_PER_SECOND = "count:events/s"
+PREEMPTIONS_PER_SECOND = "count:preemptions/s"
+SAMPLES_PER_SECOND = "count:samples/s"
+SPANS_PER_SECOND = "count:spans/s"
+ROWS_PER_SECOND = "count:rows/s"
 BYTES_PER_SECOND = "Bps"
 BYTES = "bytes"
-BLOCKS = "si:blocks"
-TOKENS = "si:tokens"
+BLOCKS = "count:blocks"
+TOKENS = "count:tokens"
 COUNT = "short"
 TIMES = "suffix:×"
 STATE = "bool_on_off"
+
+NARROWEST_COLUMN = 60
+"""Pixels: Grafana's own 150 push the values of a table in a third of a board out of sight."""
 
 NAMES_AND_COLORS = {
     "l0": ("L0 GPU memory", "green"),
@@ -171,11 +175,16 @@ def bars(
     return panel
 
 
-def listing(question: Question, query: Query, *, unit: str, of: str = "Value") -> table.Panel:
-    """The series there are now, a line each: their labels, and the value under the name `of`."""
+def listing(
+    question: Question, query: Query, *, unit: str, of: str = "Value", first: Sequence[str] = ()
+) -> table.Panel:
+    """The series there are now, a line each: labels, `first` before the others, then the value as `of`."""
     panel = table.Panel()
+    panel.min_width(NARROWEST_COLUMN)
     _ask(panel, question, [query], unit, now=True)
     renamed = {"excludeByName": {"Time": True, "__name__": True}, "renameByName": {"Value": of}}
+    if first:
+        renamed["indexByName"] = {label: place for place, label in enumerate((*first, "Value"))}
     panel.with_transformation(DataTransformerConfig(id_val="organize", options=renamed))
     return panel
 

@@ -108,6 +108,7 @@ OWN_VALUES: dict[tuple[Metric, str], tuple[str, ...]] = {
     (SOURCE_MESSAGES, "result"): ("received", "missing", "undecodable"),
 }
 
+ROUTED = {"best": 0.7, "predicted": 0.6, "delivered": 0.4}
 GAUGES: dict[Metric, float] = {
     CAPACITY_BYTES: 1000.0,
     USED_BYTES: 700.0,
@@ -154,4 +155,6 @@ def _value(metric: Metric, labels: tuple[str, ...], elapsed_seconds: float) -> f
         return HistogramValue(tuple(counts), counts[3] * metric.buckets[3], tuple(seen))
     if metric is SOURCE_UP:
         return float(labels != (DOWN,))
+    if metric is ROUTED_HIT_RATIO:
+        return ROUTED[labels[-1]]
     return GAUGES.get(metric, 1.0)

@@ -125,9 +125,9 @@ def _predicted() -> Panel:
         f"Share of the prompt tokens. {COMPARED} No prediction: the policy foretells nothing.",
     )
     points = [
-        Query(routing.hits_at("best"), "best replica"),
-        Query(routing.hits_at("predicted"), "predicted of the chosen one"),
-        Query(routing.hits_at("delivered"), "delivered"),
+        Query(routing.hits_at("best"), f"{ENDPOINT} best replica"),
+        Query(routing.hits_at("predicted"), f"{ENDPOINT} predicted"),
+        Query(routing.hits_at("delivered"), f"{ENDPOINT} delivered"),
     ]
     return lines(question, points, unit=RATIO, largest=1)
 
@@ -140,9 +140,9 @@ def _split() -> Panel:
         f"Share of the prompt tokens. {COMPARED} Below 0: it worked out better than what was reckoned with.",
     )
     parts = [
-        Query(routing.nowhere(), "no replica had them"),
-        Query(routing.lost_by_pick(), "another replica had them"),
-        Query(routing.lost_by_belief(), "the router believed in them"),
+        Query(routing.nowhere(), f"{ENDPOINT} no replica had them"),
+        Query(routing.lost_by_pick(), f"{ENDPOINT} another replica had them"),
+        Query(routing.lost_by_belief(), f"{ENDPOINT} the router believed in them"),
     ]
     return lines(question, parts, unit=RATIO, signed=True)
 

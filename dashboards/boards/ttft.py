@@ -32,6 +32,7 @@ from tierscope.registry.regression_metrics import (
 
 TRACED = 0.99
 """The one query of a panel that asks for traces too: each would ask for the same ones."""
+GROUP_LABELS = ("namespace", "endpoint", "model", "workload")
 GROUP = "{{namespace}}/{{endpoint}} {{model}} {{workload}}"
 """Each has its own baseline; a workload is the Deployment or StatefulSet of the replicas."""
 NO_DETECTOR = "No collector is scraped, or its detector still learns what is usual"
@@ -47,7 +48,8 @@ def ttft_board() -> str:
         "there a regression, which part grew, which tier's requests wait, and is it loads or computing.",
         [
             Section("Is it what the prompts explain?", _expected(), height=7),
-            Section("Which part grew", [_rise(), _raised(), _detector()]),
+            Section("Regressions that go on", [_raised()], height=6),
+            Section("Which part grew", [_rise(), _detector()]),
             Section("TTFT by who served", [_by_tier(0.5), _by_tier(0.9), _requests()]),
             Section("The objective, and what is asked", [_all(), _late(), _asked()]),
             Section("Waiting for loads", [_loads(tier) for tier in (Tier.L1, Tier.L2)]),
@@ -97,12 +99,14 @@ def _raised() -> Panel:
         Query(latency.regressions(TTFT_REGRESSION_SECONDS), ""),
         unit=SECONDS,
         of="longer than explained",
+        first=(*GROUP_LABELS, "cause", "tier", "reason", "since"),
     )
 
 
 def _detector() -> Panel:
     question = Question("Detector", DETECTOR_STATE, "No collector is scraped, or it knows no endpoint")
-    return listing(question, Query(latency.detector_state(), ""), unit="none", of="now")
+    states = Query(latency.detector_state(), "")
+    return listing(question, states, unit="none", of="now", first=(*GROUP_LABELS, "state"))
 
 
 def _by_tier(share: float) -> Panel:

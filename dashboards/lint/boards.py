@@ -22,6 +22,7 @@ WINDOW_SECONDS = 253
 
 OTHER_WINDOWS = re.compile(r"\$__(interval|range)|\$\{__(interval|range)")
 VARIABLE = re.compile(r"\$\{?[a-z]\w*\}?")
+SCALED = re.compile("si:[afpnµumkKMGTPEZY]")
 LEGEND_LABEL = re.compile(r"{{\s*(\w+)\s*}}")
 
 
@@ -146,6 +147,8 @@ def _panel_problems(panel: Panel, check: ExpressionCheck) -> Iterator[str]:
         yield "its description does not state a question"
     if not panel.field_config.defaults.unit:
         yield "it has no unit"
+    if SCALED.match(panel.field_config.defaults.unit):
+        yield "Grafana takes the first letter of its unit for a scale"
     if not panel.field_config.defaults.no_value:
         yield "it does not say why it may be empty"
     if not panel.targets:

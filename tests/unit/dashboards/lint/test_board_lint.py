@@ -52,6 +52,7 @@ def marked(**fields):
         (lambda _, panel: panel.update(description="Hits."), "does not state a question"),
         (lambda _, panel: panel["fieldConfig"]["defaults"].pop("unit"), "it has no unit"),
         (lambda _, panel: panel["fieldConfig"]["defaults"].pop("noValue"), "why it may be empty"),
+        (lambda _, panel: panel["fieldConfig"]["defaults"].update(unit="si:messages/s"), "for a scale"),
         (lambda _, panel: panel.update(targets=[]), "it asks nothing"),
         (expr(f"sum(rate({LOOKUP_TOKENS.name}[$__interval]))"), "its window is not $__rate_interval"),
         (expr(f"sum(rate({LOOKUP_TOKENS.name}[${{__range}}]))"), "its window is not $__rate_interval"),
