@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from exporters.lmcache.unseen import Unseen
 from exporters.oddities import Oddity
 from exporters.streams import StreamReading
 from exporters.vllm.events import tier_of_medium
@@ -103,6 +104,7 @@ class Controller:
     stale: bool = False
     _workers: dict[int, _Worker] = field(default_factory=dict)
     _copies: Counter[tuple[Tier, int]] = field(default_factory=Counter)
+    _unseen: Unseen[tuple[Tier, int]] = field(default_factory=Unseen)
 
     def message(self, message: Message, at_unix_seconds: float) -> StreamReading:
         """Take one message, at the time it came."""
@@ -132,18 +134,20 @@ class Controller:
         if self._began_anew(worker, message):
             reading.entries += self._gone(worker, at_unix_seconds)
         for operation in message.operations:
-            reading.missing += self._missed(worker, message.location, operation.seq_num)
+            missed = self._missed(worker, message.location, operation.seq_num)
+            reading.missing += missed
+            self.stale |= bool(missed)
             chunk = operation.key & BLOCK_HASH_MASK
             place = message.location, chunk
             if operation.op_type == "admit":
                 if place not in worker.parts:
                     worker.parts[place] = tier
                     self._copies[tier, chunk] += 1
+                    self._unseen.came((tier, chunk))
                     if self._copies[tier, chunk] == 1:
                         came.append(chunk)
-            elif worker.parts.pop(place, None) is not None and self._dropped(tier, chunk):
+            elif self._left(tier, chunk, known=worker.parts.pop(place, None) is not None):
                 left.append(chunk)
-        self.stale |= bool(reading.missing)
         reading.entries += self._events(tier, came, left, message.operations, at_unix_seconds)
 
     def _began_anew(self, worker: _Worker, message: Operations) -> bool:
@@ -159,6 +163,17 @@ class Controller:
         expected = worker.next_sequences.get(location, 0)
         worker.next_sequences[location] = sequence + 1
         return max(0, sequence - expected)
+
+    def _left(self, tier: Tier, chunk: int, *, known: bool) -> bool:
+        """A worker's part of a chunk left; whether the chunk did.
+
+        Where what came was lost, a part that was never seen to come was there all the same.
+        """
+        if known and not self._dropped(tier, chunk):
+            return False
+        if not self.stale:
+            return known
+        return (tier, chunk) not in self._copies and self._unseen.left((tier, chunk))
 
     def _dropped(self, tier: Tier, chunk: int) -> bool:
         """Take one part of a chunk away; whether it was the last."""

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import msgspec
 
+from exporters.lmcache.unseen import Unseen
 from exporters.streams import StreamReading
 from exporters.wire import UNREADABLE, Seconds, undecodable
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, TierSample
@@ -70,15 +71,20 @@ def decode_batches(body: bytes, *, where: str) -> list[Batch]:
         raise undecodable(body, error, where) from error
 
 
+_Chunk = tuple[str, str, int]
+"""Model, salt and hash: equal tokens of two models or under two salts are chunks of their own."""
+
+
 @dataclass(slots=True)
 class _Held:
     """What one tier of the server holds, as far as it was told in this life of it."""
 
     sizes: dict[Key, int] = field(default_factory=dict)
-    objects: Counter[int] = field(default_factory=Counter)
+    objects: Counter[_Chunk] = field(default_factory=Counter)
     """Objects of each chunk."""
-    first: dict[int, Key] = field(default_factory=dict)
+    first: dict[_Chunk, Key] = field(default_factory=dict)
     """Of each chunk the object that came first."""
+    unseen: Unseen[_Chunk] = field(default_factory=Unseen)
     capacity_bytes: int | None = None
 
     def add(self, entry: Entry) -> bool:
@@ -86,24 +92,29 @@ class _Held:
 
         One that is stored again was gone: a pool loses files that its servers never hear of.
         """
-        chunk = _number(entry.key)
+        chunk = _chunk(entry.key)
         if entry.key in self.sizes:
             return self.first[chunk] == entry.key
+        self.unseen.came(chunk)
         self.sizes[entry.key] = entry.size_bytes
         self.objects[chunk] += 1
         self.first.setdefault(chunk, entry.key)
         return self.objects[chunk] == 1
 
-    def drop(self, key: Key) -> bool:
-        """Let an object go; whether its chunk is gone with it."""
-        if self.sizes.pop(key, None) is None:
-            return False
-        chunk = _number(key)
-        self.objects[chunk] -= 1
-        if self.objects[chunk] > 0:
-            return False
-        del self.objects[chunk], self.first[chunk]
-        return True
+    def drop(self, key: Key, *, stale: bool) -> bool:
+        """Let an object go; whether its chunk is gone with it.
+
+        Where what came was lost (`stale`), one that was never seen to come was there all the same.
+        """
+        chunk = _chunk(key)
+        if self.sizes.pop(key, None) is not None:
+            self.objects[chunk] -= 1
+            if self.objects[chunk] > 0:
+                return False
+            del self.objects[chunk], self.first[chunk]
+            if not stale:
+                return True
+        return stale and chunk not in self.objects and self.unseen.left(chunk)
 
 
 @dataclass(slots=True)
@@ -151,7 +162,7 @@ class CoordinatorStream:
 
     def gone(self, at_unix_seconds: float) -> list[BlockEvent]:
         """The server left, or began anew: its memory is empty, its pool stays as it is."""
-        chunks = tuple(self._held[Tier.L1].objects)
+        chunks = tuple(number for _, _, number in self._held[Tier.L1].objects)
         self._held[Tier.L1] = _Held(capacity_bytes=self._held[Tier.L1].capacity_bytes)
         return [self._event(Tier.L1, chunks, at_unix_seconds, EvictionReason.RESTART)] if chunks else []
 
@@ -180,7 +191,8 @@ class CoordinatorStream:
             chunks = tuple(_number(entry.key) for entry in batch.entries if held.add(entry))
             yield from self._told(tier, chunks, batch, None)
         elif batch.event_type == "delete":
-            chunks = tuple(_number(entry.key) for entry in batch.entries if held.drop(entry.key))
+            gone = [entry.key for entry in batch.entries if held.drop(entry.key, stale=self.stale)]
+            chunks = tuple(map(_number, gone))
             yield from self._told(tier, chunks, batch, EvictionReason.UNKNOWN)
 
     def _told(
@@ -206,6 +218,10 @@ class CoordinatorStream:
             reason=reason,
             sequence=sequence,
         )
+
+
+def _chunk(key: Key) -> _Chunk:
+    return key.model_name, key.cache_salt, _number(key)
 
 
 def _number(key: Key) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
@@ -64,9 +66,10 @@ class CoordinatorListener:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening and free the port."""
+        """Stop listening, free the port and hang up: whoever listens here next is to be told."""
         self._server.shutdown()
         self._server.server_close()
+        self._server.hang_up()
         self._thread.join()
 
     def answer(self, method: str, path: str, body: bytes) -> dict[str, object]:
@@ -117,11 +120,36 @@ class CoordinatorListener:
 
 
 class _Server(ThreadingHTTPServer):
-    """Calls `look` between requests, too."""
+    """Calls `look` between requests, too, and can end the connections that callers keep open."""
 
     def __init__(self, address: tuple[str, int], handler: type[_Handler], look: Callable[[], None]) -> None:
         self._look = look
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
         super().__init__(address, handler)
+
+    def hang_up(self) -> None:
+        """End every connection; a request that is being answered may lose its answer."""
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def process_request(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """Called with each new connection."""
+        if isinstance(request, socket.socket):
+            with self._lock:
+                self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
+        """Called when a connection ends."""
+        if isinstance(request, socket.socket):
+            with self._lock:
+                self._open.discard(request)
+        super().shutdown_request(request)
 
     def service_actions(self) -> None:
         """Called by the thread that waits for connections."""

@@ -181,6 +181,7 @@ def split_untold(server: str, url: str) -> Finding:
         "prompt's start, also what the engine has in L0",
         where=url,
         fix="load tierscope-probe into the server (--server-module) and name its address in "
-        "`records_endpoint`; until then those tokens are external, and evictions are of unknown reason",
+        "`records_endpoint`; until then those tokens are external, evictions are of unknown reason, no load "
+        "is timed, and whose stores are refused, a thrashing L1 and other hash seeds are not seen",
     )
     return Finding(ServerSuspect.SPLIT_UNTOLD, Severity.INFO, error)

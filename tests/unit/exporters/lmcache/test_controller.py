@@ -116,11 +116,30 @@ def test_operations_that_never_came_are_missing_and_what_l1_holds_is_unknown(con
     assert controller.stale
 
 
-def test_who_listens_late_lost_what_was_before(controller):
-    """The first number is not the first."""
-    (reading,) = told(controller, operations(("evict", 1), first=10))
+def test_who_listens_late_lost_what_was_before_and_sees_it_leave(controller):
+    """The first number is not the first. A chunk leaves once, with whichever worker's part is told first."""
+    readings = told(
+        controller,
+        operations(("evict", 1), first=10),
+        operations(("evict", 1), first=10, worker=1),
+        operations(("admit", 1), ("evict", 1), first=11),
+        operations(("evict", 2), first=11, worker=1),
+    )
 
-    assert (reading.missing, reading.entries) == (10, [])
+    assert [reading.missing for reading in readings] == [10, 10, 0, 0]
+    assert [(action, chunks) for _, action, chunks, _ in events(*readings)] == [
+        (BlockAction.EVICTED, (1,)),
+        (BlockAction.STORED, (1,)),
+        (BlockAction.EVICTED, (1,)),
+        (BlockAction.EVICTED, (2,)),
+    ]
+
+
+def test_who_heard_everything_believes_in_no_departure_of_what_never_came(controller):
+    """Nothing was lost, so it was not there."""
+    (reading,) = told(controller, operations(("admit", 1), ("evict", 2)))
+
+    assert [action for _, action, _, _ in events(reading)] == [BlockAction.STORED]
 
 
 def test_a_storage_of_no_known_tier_is_told(controller):

@@ -35,9 +35,10 @@ def requests(captures):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def batch(seq, event="store", *chunks, tier="l1", incarnation=1, rank=0, **fields):
+def batch(seq, event="store", *chunks, tier="l1", incarnation=1, rank=0, salt="", model="m", **fields):
+    same = {"kv_rank": rank, "cache_salt": salt, "model_name": model}
     entries = [
-        {"key": {"chunk_hash_hex": f"{chunk:064x}", "kv_rank": rank}, "size_bytes": 100, "token_ids": [1, 2]}
+        {"key": {"chunk_hash_hex": f"{chunk:064x}", **same}, "size_bytes": 100, "token_ids": [1, 2]}
         for chunk in chunks
     ]
     told = {"seq": seq, "event_type": event, "tier": tier, "ts": float(seq), "incarnation": incarnation}
@@ -95,6 +96,45 @@ def test_a_chunk_comes_with_its_first_object_and_leaves_with_its_last(stream):
     ]
 
 
+def test_equal_tokens_under_another_salt_or_of_another_model_are_another_chunk(stream):
+    """They share a hash and nothing else: each comes, and leaves, by itself."""
+    reading = take(
+        stream,
+        batch(1, "store", 7),
+        batch(2, "store", 7, salt="tenant"),
+        batch(3, "store", 7, model="other"),
+        batch(4, "delete", 7, salt="tenant"),
+    )
+
+    assert [(action, chunks) for _, action, chunks, _ in events(reading)] == [
+        *[(BlockAction.STORED, (7,))] * 3,
+        (BlockAction.EVICTED, (7,)),
+    ]
+    assert (sample(reading).used_blocks, sample(reading).used_bytes) == (2, 200)
+
+
+def test_who_listens_late_sees_what_was_there_leave(stream):
+    """Each chunk once, whichever of its objects are told of: 7 came before, of 8 one rank did."""
+    reading = take(
+        stream,
+        batch(5, "store", 8, rank=1),
+        batch(6, "delete", 7, 8),
+        batch(7, "delete", 7, 8, rank=1),
+        batch(8, "delete", 8),
+        batch(9, "store", 7),
+        batch(10, "delete", 7),
+    )
+
+    assert reading.missing == 4
+    assert [(action, chunks) for _, action, chunks, _ in events(reading)] == [
+        (BlockAction.STORED, (8,)),
+        (BlockAction.EVICTED, (7,)),
+        (BlockAction.EVICTED, (8,)),
+        (BlockAction.STORED, (7,)),
+        (BlockAction.EVICTED, (7,)),
+    ]
+
+
 def test_a_chunk_that_is_stored_again_was_gone(stream):
     """The pool lost its file, which nobody told the server; each rank stores its part, and that is once."""
     ranks = [batch(seq, "store", 7, tier="l2", rank=seq % 2) for seq in (1, 2, 3, 4)]
@@ -141,7 +181,7 @@ def test_what_is_no_batch_is_refused(body):
 class Listening:
     """A listener and what it posted."""
 
-    def __init__(self, stream):
+    def __init__(self, stream, port=0):
         self.posted = []
         self.now = 0.0
         voice = Voice(warn=lambda *_: None, inform=lambda *_: None)
@@ -156,7 +196,7 @@ class Listening:
             monotonic=lambda: self.now,
         )
         self.ledger = desk.ledger
-        self.listener = CoordinatorListener(stream, self.health, desk, "127.0.0.1", 0)
+        self.listener = CoordinatorListener(stream, self.health, desk, "127.0.0.1", port)
 
     def ask(self, method, path, **body):
         return httpx.request(method, self.listener.url + path, trust_env=False, timeout=10, **body)
@@ -205,6 +245,23 @@ def test_what_a_silent_server_holds_is_not_known_until_it_speaks_again(listening
 
     listening.ask("PUT", "/instances/mp-a/heartbeat", json={})
     assert used() == [200]
+
+
+def test_who_listens_no_more_is_told_nothing_more(listening):
+    """LMCache keeps its connection open: its next heartbeat is the next listener's."""
+    port = int(listening.listener.url.rpartition(":")[2])
+    with httpx.Client(trust_env=False, timeout=10) as server:
+        beat = f"{listening.listener.url}/instances/mp-a/heartbeat"
+        server.put(beat)
+        listening.listener.close()
+        following = Listening(CoordinatorStream("node-1", "pool"), port)
+        try:
+            assert server.put(beat).status_code == 200
+            up = next(s.value for s in following.health.samples() if s.metric is metrics.SOURCE_UP)
+        finally:
+            following.listener.close()
+
+    assert up == 1
 
 
 def test_events_that_cannot_be_read_are_refused_and_the_next_are_taken(listening):
