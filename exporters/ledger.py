@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
+from exporters.owners import OwnedTotals
 from exporters.page_state import Counted, PageState, Position
-from exporters.totals import Totals
 from tierscope.domain.events import LedgerEntry
 from tierscope.domain.identity import SourceId
 from tierscope.registry.metrics import FEED_BATCHES
@@ -23,13 +24,20 @@ class Ledger:
     """Takes entries from every reader, publishes them, and counts exactly what it has published.
 
     Publishing and counting are one step under one lock: a page that says n batches shows the sums over
-    the first n batches of the feed, no matter when it was read, but for what is of a time before the page's.
+    the first n batches of the feed, no matter when it was read, but for what is of a time before the page's
+    and for the totals of engines and caches that are gone (see `owners`).
     `state` is told how far every page had counted before it is handed out. `name` is the exporter's.
     Thread-safe.
     """
 
     def __init__(
-        self, name: str, publish: Publish, state: PageState | None = None, *, tenant_series: int = 0
+        self,
+        name: str,
+        publish: Publish,
+        state: PageState | None = None,
+        *,
+        tenant_series: int = 0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
         self._publish = publish
@@ -37,7 +45,7 @@ class Ledger:
         self._positions: dict[SourceId, Position] = {}
         self._reading = threading.Lock()
         self._batches = 0
-        self._totals = Totals(tenant_series)
+        self._totals = OwnedTotals(monotonic, tenant_series)
         self._lock = threading.Lock()
 
     def post(
@@ -78,6 +86,16 @@ class Ledger:
         """A source no longer answers: how full its tiers are is not known, and no longer shown."""
         with self._lock:
             self._totals.forget_readings(source)
+
+    def left(self, owner: str) -> None:
+        """An engine or a cache is gone: its totals stay until they were read, and then go."""
+        with self._lock:
+            self._totals.left(owner)
+
+    def came(self, owner: str) -> None:
+        """An engine or a cache is there, perhaps again."""
+        with self._lock:
+            self._totals.came(owner)
 
     def samples(self) -> Iterator[Sample]:
         """Yield every sample of one moment."""

@@ -141,7 +141,13 @@ class Exporter:
             keys=settings.feed_keys,
         )
         opening.callback(feed.close)
-        ledger = Ledger(settings.name, feed.publish, self._page_state, tenant_series=self._tenant_series)
+        ledger = Ledger(
+            settings.name,
+            feed.publish,
+            self._page_state,
+            tenant_series=self._tenant_series,
+            monotonic=self._monotonic,
+        )
         began = self._clock()
         metrics = MetricsServer(settings.listen_host, settings.listen_port, self.samples, tls=settings.tls)
         opening.callback(metrics.close)

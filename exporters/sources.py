@@ -93,12 +93,18 @@ class Sources:
         for health in self._healths:
             self._shared.desk.ledger.forget_readings(health.source)
             self._shared.desk.oddities.hold(health.source, ())
+        ledger = self._shared.desk.ledger
         for engine in self._settings.engines:
             self._shared.engines.forget(engine_id(engine))
-        caches = [server.name for server in self._settings.lmcache]
-        for cache in (*caches, *(inside.name for inside in self._settings.lmcache_in_process)):
+            ledger.left(str(engine_id(engine)))
+        for cache in self._caches():
             self._shared.engines.forget_cache(cache)
             self._shared.pools.forget_cache(cache)
+            ledger.left(cache)
+
+    def _caches(self) -> Iterator[str]:
+        yield from (server.name for server in self._settings.lmcache)
+        yield from (inside.name for inside in self._settings.lmcache_in_process)
 
     def samples(self) -> Iterator[Sample]:
         """Yield the sources' own series."""
@@ -115,6 +121,8 @@ class Sources:
 
     def _start(self, opening: ExitStack) -> None:
         settings, shared, desk = self._settings, self._shared, self._shared.desk
+        for owner in (*(str(engine_id(engine)) for engine in settings.engines), *self._caches()):
+            desk.ledger.came(owner)
         pages = list(page_sources(settings, shared.engines, shared.pools, began_unix_seconds=desk.clock()))
         mounts = self._open_mounts(opening)
         self._showing = [page for page in (*pages, *mounts) if isinstance(page, ShowingSource)]

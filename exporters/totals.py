@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from exporters.attribution import loaded_from, served_from
 from exporters.pool_totals import PoolTotals
 from exporters.reuse import ReuseGaps
-from exporters.tenants import TenantTotals
 from exporters.transfers import TransferTotals
 from tierscope.domain.events import (
     BlockAction,
@@ -49,8 +48,7 @@ _GAUGES: tuple[tuple[Metric, str], ...] = (
 class Totals:
     """Sums of everything counted so far, and the latest reading of every tier."""
 
-    def __init__(self, tenant_series: int = 0) -> None:
-        self._tenants = TenantTotals(tenant_series)
+    def __init__(self) -> None:
         self._record_tokens: dict[EngineLabels, TokenSplit] = {}
         self._engine_tokens: dict[EngineLabels, TokenSplit] = {}
         self._requests: dict[tuple[EngineLabels, RequestStatus], int] = defaultdict(int)
@@ -112,7 +110,6 @@ class Totals:
         """Yield the present totals and readings."""
         yield from _token_samples(metrics.REQUEST_TOKENS, self._record_tokens)
         yield from _token_samples(metrics.ENGINE_TOKENS, self._engine_tokens)
-        yield from self._tenants.samples()
         for (labels, status), count in self._requests.items():
             yield Sample(metrics.REQUESTS, (*labels, status), count)
         yield from self._ttft.samples()
@@ -136,7 +133,6 @@ class Totals:
         self._requests[labels, record.status] += 1
         if record.counts:
             self._record_tokens[labels] = self._record_tokens.get(labels, NO_TOKENS) + record.tokens
-            self._tenants.count(record)
             if record.ttft_seconds is not None:
                 ttft = record.ttft_seconds
                 self._ttft.observe((*labels, served_from(record.tokens)), ttft, exemplar=_seen(record, ttft))

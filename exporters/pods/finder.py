@@ -35,9 +35,9 @@ class Lister(Protocol):
 class PodFinder:
     """Opens the sources of a pod when it is first seen running and closes them when it is gone.
 
-    A list that cannot be had changes nothing: what was found before is read on. What a pod counted stays in
-    the exporter's sums; what it said of the present goes with it. `settings` are the exporter's, whose pace
-    and address the pods' sources have too.
+    A list that cannot be had changes nothing: what was found before is read on. What a pod counted stays on
+    the exporter's page until it was scraped; what it said of the present goes with it. `settings` are the
+    exporter's, whose pace and address the pods' sources have too.
     """
 
     def __init__(

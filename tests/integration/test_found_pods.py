@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack, closing
 
 import pytest
 
+from exporters.owners import KEEP_SECONDS
 from exporters.process import Exporter, named_after_node
 from tests.captured import hook_payloads
 from tests.exporting import Scrape, await_true, first_feed_batches
@@ -33,7 +35,13 @@ def api(opened, tmp_path):
 
 
 @pytest.fixture
-def exporter(opened, api, tmp_path):
+def leaps():
+    """Seconds by which the exporter's clock of intervals is ahead of what it was."""
+    return []
+
+
+@pytest.fixture
+def exporter(opened, api, tmp_path, leaps):
     pods = PodDiscovery(
         node="node-a", api_url=api.url, service_account_folder=str(tmp_path), find_seconds=0.05
     )
@@ -41,7 +49,7 @@ def exporter(opened, api, tmp_path):
     settings = ExporterSettings(
         name="test", pods=pods, poll_seconds=0.05, timeout_seconds=0.3, page_state_file=state
     )
-    return opened.enter_context(Exporter(settings))
+    return opened.enter_context(Exporter(settings, monotonic=lambda: time.monotonic() + sum(leaps)))
 
 
 def scrape(exporter):
@@ -60,8 +68,8 @@ def publishing(opened, name, uid=None):
     return publisher, pod(name, engine("--port", 1, connector=told, events=None), ip="127.0.0.1", uid=uid)
 
 
-def test_an_engine_is_read_from_when_its_pod_runs_until_it_is_gone(exporter, api, opened, captures):
-    """Its sums stay when it goes; what it said of the present does not; the next pod is read beside it."""
+def test_an_engine_is_read_from_when_its_pod_runs_until_it_is_gone(exporter, api, opened, captures, leaps):
+    """Its sums stay when it goes, for a while; what it said of the present does not; the next pod is read."""
     publisher, first = publishing(opened, "chat-1")
     for payload in hook_payloads(captures / "observer" / "a_alone"):
         publisher.publish(payload)
@@ -83,6 +91,9 @@ def test_an_engine_is_read_from_when_its_pod_runs_until_it_is_gone(exporter, api
     await_true(lambda: up(exporter).get("vllm_hook:ns/chat/chat-2/0") == 1, "the next one is read")
 
     assert scrape(exporter).split(metrics.REQUEST_TOKENS) == before
+    leaps.append(KEEP_SECONDS)
+    await_true(lambda: scrape(exporter).sums(metrics.REQUESTS, "replica") == {}, "its sums are gone, too")
+    assert scrape(exporter).sums(metrics.FEED_BATCHES)[()] > 0
 
 
 def test_an_api_that_fails_takes_nothing_away(exporter, api, opened):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import numpy as np
 import pytest
 
+from exporters.owners import OwnedTotals
 from exporters.tenants import CANDIDATES, OTHER, TenantTotals, checked_tenant_series
-from exporters.totals import Totals
 from tests.captured import ENGINE
 from tests.unit.exporters.test_ledger import SOURCE, record
 from tierscope.domain.errors import BadSettings
@@ -89,7 +90,7 @@ def test_requests_without_a_salt_are_told_apart():
 
 def test_by_tenant_and_by_engine_the_page_says_the_same():
     """As the ledger counts, with every status of a request; and without the setting nothing is told."""
-    told, silent = Totals(tenant_series=2), Totals()
+    told, silent = OwnedTotals(time.monotonic, tenant_series=2), OwnedTotals(time.monotonic)
     for number in range(12):
         one = record(TokenSplit(10, l1=number % 4, computed=10 - number % 4), salt_hash=number % 5)
         told.count(SOURCE, one)
