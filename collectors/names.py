@@ -1,29 +1,27 @@
 """Who names equal prompts differently over all nodes, from the records of every feed.
 
 An exporter compares the cache servers of its own node. Replicas on different nodes share a pool all the same.
-Only a record that a cache server's lookup was joined to has both names: the engine's and the server's.
+Only a record that a cache server's lookup was joined to has both names: the engine's and the server's. Advice
+compares those of its window in the same way, out of the store.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from collectors.buffer import FeedItem
 from collectors.complaints import Complaints
-from tierscope.analytics.chunk_names import ChunkNames
+from tierscope.analytics.chunk_names import Pair, PromptNames
 from tierscope.domain.batch import FeedBatch
 from tierscope.domain.errors import BadInput
 from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.names import Beginning, beginning_of
 from tierscope.domain.requests import RequestRecord
 from tierscope.domain.severity import Severity
 from tierscope.registry.metrics import FINDING
 from tierscope.registry.types import Sample
-
-FEWEST_PROMPTS = 3
-"""Common prompts that engines are judged by at the least: a LoRA adapter gives other names, too."""
 
 
 class NameSuspect(StrEnum):
@@ -35,12 +33,11 @@ class NameSuspect(StrEnum):
     """Engines name the same prompts differently: a router that looks blocks up finds nothing in common."""
 
 
-@dataclass(slots=True)
-class _Names:
-    """What the servers and the engines of one endpoint's model call their prompts."""
-
-    servers: ChunkNames = field(default_factory=ChunkNames)
-    engines: ChunkNames = field(default_factory=ChunkNames)
+FIXES = {
+    NameSuspect.CACHES: "give all servers the same --hash-algorithm, best blake3, which needs no seed; "
+    "builtin needs one PYTHONHASHSEED everywhere",
+    NameSuspect.ENGINES: "give all engines the same --prefix-caching-hash-algo and PYTHONHASHSEED",
+}
 
 
 class NameWatcher:
@@ -49,28 +46,23 @@ class NameWatcher:
     def __init__(self, complaints: Complaints) -> None:
         self._complaints = complaints
         self._lock = threading.Lock()
-        self._names: dict[tuple[str, str, str], _Names] = {}
+        self._names: dict[tuple[str, str], PromptNames] = {}
 
     def take(self, items: Sequence[FeedItem]) -> None:
         """Take what feeds brought."""
         for item in items:
             if isinstance(item, FeedBatch):
                 for entry in item.entries:
-                    if isinstance(entry, RequestRecord) and entry.lookup is not None:
-                        self._compare(entry)
+                    beginning = beginning_of(entry) if isinstance(entry, RequestRecord) else None
+                    if beginning is not None:
+                        self._compare(beginning)
 
     def samples(self) -> Iterator[Sample]:
         """Yield 1 for every server and engine that agrees with another one on no prompt at all."""
         with self._lock:
             known = list(self._names.values())
-            servers = {who for names in known for pair in names.servers.pairs() for who in pair}
-            engines = {
-                who
-                for names in known
-                for pair, prompts in names.engines.pairs().items()
-                if prompts >= FEWEST_PROMPTS
-                for who in pair
-            }
+            servers = _all(names.cache_pairs() for names in known)
+            engines = _all(names.engine_pairs() for names in known)
         for server in sorted(servers):
             source = SourceId(SourceKind.LMCACHE_RECORDS, server)
             yield Sample(FINDING, (str(source), NameSuspect.CACHES, Severity.CRITICAL), 1)
@@ -78,32 +70,27 @@ class NameWatcher:
             source = SourceId(SourceKind.VLLM_HOOK, engine)
             yield Sample(FINDING, (str(source), NameSuspect.ENGINES, Severity.WARNING), 1)
 
-    def _compare(self, record: RequestRecord) -> None:
-        """Note what engine and server call the first chunk's tokens."""
-        lookup, size = record.lookup, record.chunk_tokens
-        if lookup is None or lookup.first_chunk_hash is None or not size or size % record.block_tokens:
-            return
-        blocks = size // record.block_tokens
-        if not 0 < blocks <= len(record.block_hashes):
-            return
-        prefix, chunk = record.block_hashes[blocks - 1], lookup.first_chunk_hash
-        engine = record.engine
+    def _compare(self, beginning: Beginning) -> None:
+        engine = beginning.engine
         with self._lock:
-            names = self._names.setdefault((engine.namespace, engine.endpoint, record.model), _Names())
-            names.servers.told(lookup.server, prefix, chunk)
-            if record.salt_hash is None:  # a salt is in the engine's names, and not in the server's
-                names.engines.told(str(engine), chunk, prefix)
-            strangers = names.servers.strangers(lookup.server)
-        if strangers:
-            self._say(lookup.server, strangers)
+            names = self._names.setdefault((engine.namespace, engine.endpoint), PromptNames())
+            if not names.take(beginning):
+                return
+            servers, engines = names.strangers(beginning)
+        self._say(beginning.server, servers, NameSuspect.CACHES)
+        self._say(str(engine), engines, NameSuspect.ENGINES)
 
-    def _say(self, server: str, strangers: dict[str, int]) -> None:
+    def _say(self, who: str, strangers: Mapping[str, int], suspect: NameSuspect) -> None:
+        if not strangers:
+            return
         others = ", ".join(f"{other} ({prompts} prompts)" for other, prompts in sorted(strangers.items()))
         error = BadInput(
-            f"{server} names the same prompts otherwise than {others}; what one stores in the shared pool "
-            "the other never finds",
-            where=server,
-            fix="give all servers the same --hash-algorithm, best blake3, which needs no seed; builtin needs "
-            "one PYTHONHASHSEED everywhere",
+            f"{who} names the same prompts otherwise than {others}; what one stores the other never finds",
+            where=who,
+            fix=FIXES[suspect],
         )
-        self._complaints.say(f"names of {server}", error)
+        self._complaints.say(f"names of {who}", error)
+
+
+def _all(pairs: Iterable[Mapping[Pair, int]]) -> set[str]:
+    return {who for found in pairs for pair in found for who in pair}

@@ -316,7 +316,7 @@ class Admissions:
                 block_hashes=admission.block_hashes,
                 arrived_unix_seconds=arrived,
                 admitted_unix_seconds=admit.ts,
-                chunk_tokens=self._facts.chunk_tokens,
+                chunk_tokens=self._chunk_tokens(),
                 external_reason=external_reason,
                 queue_seconds=waited,
                 load_seconds=admission.load_seconds,
@@ -326,6 +326,7 @@ class Admissions:
                 trace=admission.trace,
                 asks_cache=not admit.skip,
                 lookup=lookup,
+                adapter=admit.lora,
             )
         except BadInput as error:
             outcome.oddities.append(Oddity("admission that does not add up", error))
@@ -337,6 +338,10 @@ class Admissions:
 
     def _block_tokens(self, admission: _Admission) -> int:
         return self._facts.block_tokens or _guess_block_tokens(admission)
+
+    def _chunk_tokens(self) -> int | None:
+        told = self._facts.lookups.chunk_tokens if self._facts.lookups else None
+        return self._facts.chunk_tokens or told or None
 
     def _oddity(self, what: str, request_id: str) -> Oddity:
         error = BadInput(

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from tierscope.analytics.chunk_names import ChunkNames
+from tierscope.analytics.chunk_names import PromptNames
+from tierscope.domain.names import beginning_of
 from tierscope.domain.requests import (
     AdmissionName,
     CacheLookup,
@@ -57,6 +58,10 @@ class LookupKeeper(Protocol):
 
     changes: int
 
+    @property
+    def chunk_tokens(self) -> int | None:
+        """Tokens of a chunk, as the cache itself tells; nothing until it does."""
+
     def take(self, wanted: Wanted) -> CacheLookup | None:
         """Return the lookup of an admission, once; None if it is not known, or not yet."""
 
@@ -97,8 +102,8 @@ class Lookups:
     the size of a chunk, 0 until the server tells it.
     """
 
-    def __init__(self, names: ChunkNames | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
-        self.names = names or ChunkNames()
+    def __init__(self, names: PromptNames | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
+        self.names = names or PromptNames()
         self.chunk_tokens = 0
         self._most_requests = most_requests
         self._asked: dict[str, _Asked] = {}
@@ -189,16 +194,12 @@ class Lookups:
 
     def joined(self, record: RequestRecord, request_id: str) -> None:
         """Remember an admission, and what engine and server call its same first tokens."""
-        lookup, size = record.lookup, self.chunk_tokens
-        if lookup is None:
+        if record.lookup is None:
             return
-        self._remember(request_id, record, lookup.server)
-        if lookup.first_chunk_hash is None or size % record.block_tokens:
-            return
-        blocks = size // record.block_tokens
-        if 0 < blocks <= len(record.block_hashes):
-            prefix = record.block_hashes[blocks - 1]
-            self.names.told(lookup.server, prefix, lookup.first_chunk_hash)
+        self._remember(request_id, record, record.lookup.server)
+        beginning = beginning_of(record)
+        if beginning is not None:
+            self.names.take(beginning)
 
     def _remember(self, request_id: str, record: RequestRecord, server: str) -> None:
         told = self._told.get(request_id)

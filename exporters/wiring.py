@@ -29,7 +29,7 @@ from exporters.vllm.event_stream import EventStream
 from exporters.vllm.hook_stream import HookStream
 from exporters.vllm.page_source import EnginePageSource
 from exporters.vllm.residency import Residency
-from tierscope.analytics.chunk_names import ChunkNames
+from tierscope.analytics.chunk_names import PromptNames
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.settings import (
     CurvineSettings,
@@ -143,7 +143,7 @@ class StreamOpener:
         self._engines = engines
         self._hash_secret = hash_secret
         self.context = context
-        self._names = ChunkNames()
+        self._names = PromptNames()
 
     def open_all(
         self, settings: ExporterSettings, health_of: Callable[[SourceId], Health]

@@ -109,6 +109,7 @@ def request_records(draw):
         salt_hash=draw(maybe(hashes_u64)),
         trace=draw(maybe(trace_contexts)),
         asks_cache=draw(st.booleans()),
+        adapter=draw(maybe(st.text(max_size=8))),
         lookup=draw(maybe(cache_lookups)),
     )
 

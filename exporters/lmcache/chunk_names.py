@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from exporters.lmcache.suspicion import ServerSuspect
 from exporters.oddities import Finding
-from tierscope.analytics.chunk_names import ChunkNames
+from tierscope.analytics.chunk_names import PromptNames
 from tierscope.domain.errors import BadInput
 from tierscope.domain.severity import Severity
 
 
-def name_findings(names: ChunkNames, server: str) -> Iterator[Finding]:
+def name_findings(names: PromptNames, server: str) -> Iterator[Finding]:
     """Yield one finding where others agree with a server on no prompt at all."""
-    strangers = names.strangers(server)
+    strangers = names.servers.strangers(server)
     if not strangers:
         return
     pairs = " and ".join(

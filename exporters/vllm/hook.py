@@ -53,6 +53,7 @@ class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=Tru
     lookup_wait_s: Seconds | None = None
     hashes: list[bytes | int] | HashDelta | None = None
     salt: object = None
+    lora: str | None = None
     session: object = None
     trace: dict[str, str] | None = None
 

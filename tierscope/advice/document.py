@@ -55,6 +55,8 @@ class FindingKind(StrEnum):
     """L1 may take more memory than its node has to give: the pod is evicted when it does."""
     HASH_SEED_MISMATCH = "hash_seed_mismatch"
     """Replicas hash the same prompt to different names, so none finds what another stored in L2."""
+    ENGINE_HASH_SEED_MISMATCH = "engine_hash_seed_mismatch"
+    """Engines name the same prompts differently: a router that looks blocks up finds nothing in common."""
     L2_NOT_WIRED = "l2_not_wired"
     """L2 is switched on, but the running pods have no address of it."""
     KVAWARE_BLIND = "kvaware_blind"
@@ -389,10 +391,8 @@ def utc(at_unix_seconds: float) -> datetime:
 
 @functools.cache
 def document_adapter() -> TypeAdapter[tuple[Recommendation]]:
-    """What turns documents into JSON values and describes them.
-
-    A tuple of one document, because inside a tuple the configuration reaches every nested dataclass.
-    """
+    """What turns documents into JSON values and describes them."""
+    # A tuple of one document: inside a tuple the configuration reaches every nested dataclass.
     return TypeAdapter(
         tuple[Recommendation],
         config=ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False),

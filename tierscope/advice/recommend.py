@@ -25,6 +25,7 @@ from tierscope.advice.document import (
     utc,
 )
 from tierscope.advice.history import History
+from tierscope.advice.name_findings import name_findings
 from tierscope.advice.outcome import (
     Outlook,
     alternatives,
@@ -61,7 +62,7 @@ from tierscope.advice.thresholds import (
     SEED,
     STAGING_ROOM,
 )
-from tierscope.advice.wiring_findings import hashes_differ, wiring_findings
+from tierscope.advice.wiring_findings import wiring_findings
 from tierscope.analytics.bootstrap import Slices
 from tierscope.analytics.drift import Shift, shift_of
 from tierscope.domain.deployment import Deployment, Objective, ObjectiveKind, TtftQuantile
@@ -171,7 +172,7 @@ def _is_known(tier: Tier, study: Study, *, pool_is_stuck: bool) -> bool:
     """Whether the records show what a tier of another size would serve."""
     if tier is Tier.L1:
         return study.l1_is_known
-    return not hashes_differ(study.deployment) and not pool_is_stuck
+    return not study.names_differ and not pool_is_stuck
 
 
 def _least_bytes(tier: Tier, study: Study, evidence: Evidence) -> float:
@@ -265,7 +266,7 @@ def _missing_after_modelling(
     if Tier.L1 in analysis.outlook.sizings and not study.l1_is_known:
         what = "whether L1 keeps what it loads from L2: set l1_keeps_loads of the deployment"
         yield Missing(what, None, None, None)
-    if Tier.L2 in analysis.outlook.sizings and hashes_differ(study.deployment):
+    if Tier.L2 in analysis.outlook.sizings and study.names_differ:
         yield Missing("records of replicas that hash alike, to tell what they share in L2", None, None, None)
     if Tier.L2 in analysis.outlook.sizings and analysis.pool_is_stuck:
         yield Missing("records of a pool that makes room: this one is full and keeps all", None, None, None)
@@ -333,13 +334,23 @@ def _without_model(evidence: Evidence, deployment: Deployment, now_unix_seconds:
         changes=(),
         curves={},
         findings=(
-            *wiring_findings(deployment),
+            *_named_and_wired(evidence, deployment),
             *say.traffic_findings(window, missing),
             *say.completeness_findings(completeness, evidence.coverage, window, deployment),
         ),
         alternatives=(),
         forecasts=tuple(forecasts(evidence.samples, deployment.wiring.pool if deployment.wiring else None)),
     )
+
+
+def _named_and_wired(evidence: Evidence, deployment: Deployment) -> tuple[Finding, ...]:
+    """What the names in the records show, with the configuration's steps to mend it, and its own findings."""
+    wired = {finding.kind: finding for finding in wiring_findings(deployment)}
+    seen = [
+        replace(finding, apply=wired.pop(finding.kind).apply) if finding.kind in wired else finding
+        for finding in name_findings(evidence.beginnings)
+    ]
+    return (*wired.values(), *seen)
 
 
 def _current(evidence: Evidence, deployment: Deployment) -> Current:

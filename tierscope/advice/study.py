@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tierscope.advice.history import History
+from tierscope.advice.name_findings import caches_disagree
 from tierscope.advice.readings import TierReading
 from tierscope.advice.sizing.host_cache import filled_ratio
 from tierscope.advice.thresholds import MODEL_ALLOWANCE, SERVER_USABLE_RATIO, SLICES, TELLING_DIFFERENCE
+from tierscope.advice.wiring_findings import hashes_differ
 from tierscope.analytics.attribution import JointStreams, Stream, joint_streams
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.split import Split, split_tokens, whole_blocks_below
@@ -30,6 +32,7 @@ class Study:
 
     `l1_keeps_loads` tells which of two L1s is modelled, `l1_is_known` whether that is configured or seen in
     the records (or makes no difference); `l1_usable_ratio` is the share of its memory that holds chunks.
+    Where `names_differ`, what replicas wrote to L2 is not common to them, as it is in the model.
     """
 
     window: RequestWindow
@@ -41,6 +44,7 @@ class Study:
     l1_keeps_loads: bool = True
     l1_is_known: bool = True
     l1_usable_ratio: float = 1.0
+    names_differ: bool = False
 
     def stream(self, tier: Tier) -> Stream:
         """The reference stream of a tier."""
@@ -115,6 +119,8 @@ def study_of(
     streams = joint_streams(window, chunk_tokens)
     reading = readings.get(Tier.L0)
     study = Study(window, deployment, readings, streams, History(window.prompt), window.l0)
+    differ = hashes_differ(deployment) or caches_disagree(evidence.beginnings)
+    study = replace(study, names_differ=differ)
     if reading is not None and reading.capacity_tokens is not None:
         blocks = max(int(reading.capacity_tokens // window.block_tokens), 1)
         study = replace(study, l0_tokens=study.l0_depth(blocks))

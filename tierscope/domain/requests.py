@@ -179,6 +179,8 @@ class RequestRecord:
     """False where the request looks in no cache by its nature (prompt_logprobs, some pooling)."""
     lookup: CacheLookup | None = None
     """None where no cache server tells its lookups, or none was told for this admission."""
+    adapter: str | None = None
+    """Name of the LoRA adapter that was asked for; None for the model itself, or where nobody told."""
 
     def __post_init__(self) -> None:
         problem = self._problem()

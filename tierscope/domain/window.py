@@ -9,6 +9,7 @@ from itertools import pairwise
 from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import EngineId
+from tierscope.domain.names import Beginning
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array, UInt64Array
 
@@ -78,11 +79,16 @@ class RequestWindow:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything advice may rest on: the requests, the readings of the tiers, and how complete both are."""
+    """Everything advice may rest on: the requests, the readings of the tiers, and how complete both are.
+
+    `beginnings` are what engines and cache servers call the first chunks of prompts, each pair of names once,
+    oldest first.
+    """
 
     window: RequestWindow
     samples: tuple[TierSample, ...]
     coverage: tuple[SourceCoverage, ...]
+    beginnings: tuple[Beginning, ...] = ()
 
 
 def changes_within(known: Sequence[DeploymentSince], span: TimeSpan) -> tuple[float, ...]:

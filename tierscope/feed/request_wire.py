@@ -163,6 +163,7 @@ class RequestWire(ArrayWire, tag="request"):
     trace: TraceWire | None = None
     asks_cache: bool = True
     lookup: LookupWire | None = None
+    adapter: str | None = None
 
     @classmethod
     def of(cls, record: RequestRecord) -> RequestWire:
@@ -188,6 +189,7 @@ class RequestWire(ArrayWire, tag="request"):
             None if record.trace is None else TraceWire.of(record.trace),
             record.asks_cache,
             None if record.lookup is None else LookupWire.of(record.lookup),
+            record.adapter,
         )
 
     def domain(self) -> RequestRecord:
@@ -213,6 +215,7 @@ class RequestWire(ArrayWire, tag="request"):
             None if self.trace is None else self.trace.domain(),
             self.asks_cache,
             None if self.lookup is None else self.lookup.domain(),
+            self.adapter,
         )
 
 

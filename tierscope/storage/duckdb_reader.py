@@ -9,8 +9,9 @@ import msgspec
 
 from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.events import SourceCoverage, TierSample
-from tierscope.domain.identity import SourceId, SourceKind
+from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.lake_settings import LakeSettings
+from tierscope.domain.names import Beginning
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
@@ -92,6 +93,15 @@ class DuckDbReader:
                 for coverage in self.coverage(span)
                 if coverage.source.kind not in _OF_ENGINES or coverage.source.owner.startswith(own)
             ),
+            beginnings=self._beginnings(namespace, endpoint, span),
+        )
+
+    def _beginnings(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[Beginning, ...]:
+        with self._database.reading() as cursor:
+            rows = cursor.execute(_BEGINNINGS, span_values(namespace, endpoint, span)).fetchall()
+        return tuple(
+            Beginning(EngineId(namespace, endpoint, replica, rank), *names)
+            for replica, rank, *names in reversed(rows)
         )
 
     def deployments(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[DeploymentSince, ...]:
@@ -129,6 +139,7 @@ class DuckDbReader:
         return TokenSplit(*(row or (0,)))
 
 
+MOST_BEGINNINGS = 20_000
 _OF_ENGINES = (SourceKind.VLLM_METRICS, SourceKind.VLLM_EVENTS, SourceKind.VLLM_HOOK)
 
 _ENDPOINTS = """
@@ -183,6 +194,21 @@ SELECT
   {", ".join(f"last_value({value} IGNORE NULLS) OVER before" for value in _READ)}
 FROM parts WINDOW before AS (PARTITION BY tier, holder ORDER BY at_unix_seconds)
 ORDER BY tier, holder, at_unix_seconds
+"""
+# Rows that brought a prompt's first chunk into their hour name its last block themselves: no chain is put
+# together for it. The newest that are compared at all.
+_BEGINNINGS = f"""
+SELECT
+  replica, rank, cache_server, model, block_tokens, chunk_tokens,
+  new_hashes[chunk_tokens // block_tokens - common_blocks] AS block_hash, first_chunk_hash,
+  salt_hash IS NULL AND adapter IS NULL AS of_tokens_alone
+FROM requests
+WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
+  AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end
+  AND first_chunk_hash IS NOT NULL AND chunk_tokens % block_tokens = 0
+  AND chunk_tokens // block_tokens > common_blocks AND chunk_tokens // block_tokens <= blocks
+GROUP BY ALL ORDER BY max(admitted_unix_seconds) DESC, replica, rank, block_hash, first_chunk_hash
+LIMIT {MOST_BEGINNINGS}
 """
 # The sequence range and `stale` are those of the source's latest incarnation.
 _COVERAGE = """

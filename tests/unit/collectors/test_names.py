@@ -27,7 +27,7 @@ def record(node, prompt, *, chunk, block, endpoint="chat", **fields):
         "status": RequestStatus.SERVED,
         "tokens": TokenSplit(40, computed=40),
         "block_tokens": 16,
-        "block_hashes": (block + 1, block),
+        "block_hashes": (block + 1, block, block + 2, block + 3)[: 40 // fields.get("block_tokens", 16)],
         "arrived_unix_seconds": 1.0,
         "admitted_unix_seconds": 2.0,
         "chunk_tokens": 32,
@@ -58,7 +58,7 @@ def test_servers_of_two_nodes_with_different_seeds_are_told_by_name(watcher, cap
     assert "cache-b names the same prompts otherwise than cache-a" in caplog.text
 
 
-def test_engines_with_different_seeds_are_told_by_what_their_servers_call_the_same(watcher):
+def test_engines_with_different_seeds_are_told_by_what_their_servers_call_the_same(watcher, caplog):
     """UD-41: xxhash or a hash without a seed in L0 differs, blake3 below does not."""
     for prompt in range(3):
         feed(watcher, "a", record("a", prompt, chunk=prompt, block=100 + 10 * prompt))
@@ -68,6 +68,7 @@ def test_engines_with_different_seeds_are_told_by_what_their_servers_call_the_sa
         ("vllm_hook:ns/chat/pod-a/0", "engine_hash_seed_mismatch"),
         ("vllm_hook:ns/chat/pod-b/0", "engine_hash_seed_mismatch"),
     }
+    assert "ns/chat/pod-b/0 names the same prompts otherwise than ns/chat/pod-a/0 (3 prompts)" in caplog.text
 
 
 def test_replicas_that_agree_are_none(watcher):
@@ -77,6 +78,48 @@ def test_replicas_that_agree_are_none(watcher):
             feed(watcher, node, record(node, prompt, chunk=prompt, block=10 * prompt))
 
     assert told(watcher) == set()
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b"),
+    [
+        pytest.param({"adapter": "x"}, {}, id="a LoRA adapter on one of them"),
+        pytest.param({"adapter": "x"}, {"adapter": "y"}, id="another LoRA adapter on each"),
+        pytest.param({"model": "base"}, {"model": "tuned"}, id="other models behind one endpoint"),
+        pytest.param({"salt_hash": 7}, {"salt_hash": 8}, id="another salt on each"),
+        pytest.param({"salt_hash": 7}, {}, id="a salt on one of them"),
+        pytest.param({}, {"block_tokens": 8}, id="blocks of another size"),
+    ],
+)
+def test_what_is_in_an_engines_names_beside_tokens_is_no_other_seed(watcher, caplog, of_a, of_b):
+    """UD-41: one server's names, so the same tokens; what differs by right makes nobody a stranger."""
+    for prompt in range(5):
+        same = {"lookup": CacheLookup("cache", 2.0, 0, 0, first_chunk_hash=prompt)}
+        feed(watcher, "a", record("a", prompt, chunk=0, block=100 + 10 * prompt, **same | of_a))
+        feed(watcher, "b", record("b", prompt, chunk=0, block=500 + 10 * prompt, **same | of_b))
+
+    assert told(watcher) == set()
+    assert not caplog.text
+
+
+def test_servers_of_other_models_or_chunk_sizes_are_not_compared(watcher):
+    """Two models with equal tokens have equal block names, and need have no chunk name in common."""
+    for prompt in range(5):
+        feed(watcher, "a", record("a", prompt, chunk=prompt, block=10 * prompt, model="base"))
+        feed(watcher, "b", record("b", prompt, chunk=90 + prompt, block=10 * prompt, model="tuned"))
+        halves = {"chunk_tokens": 16, "block_hashes": (10 * prompt, 10 * prompt + 1)}
+        feed(watcher, "c", record("c", prompt, chunk=70 + prompt, block=0, model="base", **halves))
+
+    assert told(watcher) == set()
+
+
+def test_tokens_that_one_engine_has_two_names_for_judge_nobody(watcher):
+    """Images are in an engine's names and not in the server's: the same first chunk, every time another."""
+    for prompt in range(20):
+        for node, first in (("a", 0), ("b", 500)):
+            feed(watcher, node, record(node, prompt, chunk=prompt % 4, block=first + 10 * prompt))
+
+    assert {kind for _, kind in told(watcher)} == set()
 
 
 def test_what_cannot_be_compared_tells_nothing(watcher):

@@ -6,7 +6,7 @@ import pytest
 
 from exporters.lmcache.chunk_names import name_findings
 from exporters.lmcache.suspicion import LAST_CHUNKS, MOST_EVICTED, ServerJudge, ServerSuspect
-from tierscope.analytics.chunk_names import LAST_COMPARED, MOST_PROMPTS, ChunkNames
+from tierscope.analytics.chunk_names import LAST_COMPARED, MOST_PROMPTS, PromptNames
 
 
 @pytest.fixture
@@ -78,11 +78,11 @@ def test_l2_is_judged_against_what_the_engine_computes(rate, slower):
 
 def test_servers_that_name_equal_prompts_differently_are_a_pair():
     """UD-41: each is told with the other's name, as long as no prefix has one name in both."""
-    names = ChunkNames()
+    names = PromptNames()
     for prefix in range(3):
-        names.told("a", prefix, 100 + prefix)
-        names.told("b", prefix, 200 + prefix)
-        names.told("c", prefix, 100 + prefix)
+        names.servers.told("a", prefix, 100 + prefix)
+        names.servers.told("b", prefix, 200 + prefix)
+        names.servers.told("c", prefix, 100 + prefix)
 
     of = {server: [finding.error.what for finding in name_findings(names, server)] for server in "abc"}
     assert "a and b (3 prompts)" in of["a"][0]
@@ -93,32 +93,48 @@ def test_servers_that_name_equal_prompts_differently_are_a_pair():
 
 def test_servers_that_agree_are_none():
     """UD-41: with a hash that needs no seed nothing is wrong, however the engines hash."""
-    names = ChunkNames()
+    names = PromptNames()
     for server in "ab":
-        names.told(server, 1, 100)
+        names.servers.told(server, 1, 100)
 
     assert not [*name_findings(names, "a"), *name_findings(names, "b")]
 
 
 def test_a_pair_is_over_when_a_server_comes_back_with_the_right_seed():
     """The last prompts count, not those before its restart."""
-    names = ChunkNames()
+    names = PromptNames()
     for prefix in range(LAST_COMPARED):
-        names.told("a", prefix, prefix)
-        names.told("b", prefix, prefix + 1)
+        names.servers.told("a", prefix, prefix)
+        names.servers.told("b", prefix, prefix + 1)
     assert [*name_findings(names, "a")]
 
-    names.told("b", 5, 5)
+    names.servers.told("b", 5, 5)
 
     assert not [*name_findings(names, "a")]
 
 
+def test_a_fleet_that_agrees_is_not_compared_everybody_with_everybody():
+    """Each with the first alone. Who differs is a stranger to that one, until the two agree."""
+    names = PromptNames()
+    fleet = [f"server-{n}" for n in range(50)]
+    for prefix in range(3):
+        for server in fleet:
+            names.servers.told(server, prefix, prefix)
+        names.servers.told("odd", prefix, 100 + prefix)
+
+    assert names.cache_pairs() == {("odd", "server-0"): 3}
+    names.servers.told("odd", 3, 3)
+    names.servers.told("server-1", 3, 3)
+    names.servers.told("server-0", 3, 3)
+    assert names.cache_pairs() == {}
+
+
 def test_only_so_many_prefixes_are_remembered():
     """The oldest is forgotten, and compared with nobody's."""
-    names = ChunkNames()
+    names = PromptNames()
     for prefix in range(MOST_PROMPTS + 1):
-        names.told("a", prefix, prefix)
+        names.servers.told("a", prefix, prefix)
 
-    names.told("b", 0, 7)
+    names.servers.told("b", 0, 7)
 
     assert not [*name_findings(names, "a")]
