@@ -2,7 +2,7 @@
 
 The storage with its hook and the lookups are LMCache's own; only the copy to and from a GPU is
 its mock. Run by the Python of vLLM's environment with LMCache beside it, where both are in a real engine.
-Reads requests as lines of JSON, writes an answer for each.
+Reads requests as lines of JSON, writes an answer for each; an empty request asks what L1 holds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import time
 
 import torch
+from lmcache.observability import LMCStatsMonitor, PrometheusLogger
 from lmcache.v1.cache_engine import LMCacheEngineBuilder
 from lmcache.v1.config import LMCacheEngineConfig
 from lmcache.v1.gpu_connector.mock_gpu_connector import MockGPUConnector
@@ -64,6 +65,14 @@ class Engine:
         self._settle()
         return {"hit_tokens": hit, "retrieved_tokens": retrieved, "held_chunks": held}
 
+    def l1(self) -> dict:
+        """Names of the chunks in L1, and how many LMCache's own counter says were evicted so far."""
+        (logger,) = PrometheusLogger._instances.values()
+        counted = logger.counter_local_cpu_evict_keys_count.labels(**logger.labels)._value.get()
+        counted += LMCStatsMonitor.GetOrCreate().interval_local_cpu_evict_keys_count
+        held = self._engine.storage_manager.storage_backends["LocalCPUBackend"].hot_cache
+        return {"chunks": [key.chunk_hash for key in list(held)], "evicted": round(counted)}
+
     def _settle(self) -> None:
         """Wait until what was stored is written."""
         storages = self._engine.storage_manager.storage_backends.values()
@@ -79,7 +88,7 @@ def main() -> None:
     print("{}", file=answers)
     for line in sys.stdin:
         asked = json.loads(line)
-        print(json.dumps(engine.ask(**asked)), file=answers)
+        print(json.dumps(engine.ask(**asked) if asked else engine.l1()), file=answers)
 
 
 if __name__ == "__main__":

@@ -1,26 +1,31 @@
-"""LMCache as it is inside an engine, with the storage hook: its records against what it held."""
+"""LMCache as it is inside an engine: what its storage hook and controller are told, against what it held."""
 
 from __future__ import annotations
 
 import json
-import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from exporters.process import Exporter
 from tests.engines.environment import Environment
 from tests.engines.hook import Record, addresses, read_all
 from tests.engines.line_process import LineProcess
-from tests.engines.lmcache_server import ENVIRONMENT
+from tests.engines.lmcache_server import CHUNK_BYTES, CHUNK_TOKENS, ENVIRONMENT
+from tests.engines.lmcache_workload import L1_CHUNKS, document
+from tests.engines.server import free_ports
+from tests.exporting import Scrape, await_true, first_batches
+from tierscope.domain.events import BlockAction, BlockEvent
+from tierscope.domain.settings import ExporterSettings, InProcessLmcacheSettings
+from tierscope.domain.tiers import Tier
+from tierscope.domain.units import BLOCK_HASH_MASK
+from tierscope.registry import metrics
 from tierscope_probe.storage import STORAGE_RECORDS
 
 PROGRAM = Path(__file__).parent / "lmcache_in_process.py"
-CHUNK_TOKENS = 64
-CHUNK_BYTES = 131_072
-L1_CHUNKS = 32
 L2 = "RemoteBackend-tierscope"
 
 
@@ -48,16 +53,12 @@ def settings(folder: Path, **probe: object) -> dict:
     }
 
 
-def engine(environment: Environment, folder: Path, **probe: object) -> LineProcess:
-    """The LMCache of one worker; it needs what vLLM's environment has."""
-    command = (environment.python, PROGRAM, json.dumps(settings(folder, **probe)))
+def engine(
+    environment: Environment, folder: Path, controller: Mapping[str, object] | None = None, **probe: object
+) -> LineProcess:
+    """The LMCache of one worker, told where its `controller` is; it needs what vLLM's environment has."""
+    command = (environment.python, PROGRAM, json.dumps(settings(folder, **probe) | dict(controller or {})))
     return LineProcess(command, folder / "inside.log", ENVIRONMENT)
-
-
-def document(number: int, chunks: int = 4) -> list[int]:
-    """Tokens of a document, and ten more that fill no chunk; longer ones begin like shorter ones."""
-    rng = random.Random(f"document {number}")
-    return [rng.randrange(1000, 30000) for _ in range(16 * CHUNK_TOKENS)][: chunks * CHUNK_TOKENS + 10]
 
 
 @dataclass
@@ -67,6 +68,14 @@ class Run:
     told: dict[str, dict]
     records: list[Record]
     files: int
+    l1: set[int]
+    """Names of the chunks that were in L1 at the end."""
+    evicted: int
+    """Chunks that LMCache counted as evicted from L1."""
+    shown: Scrape
+    """The page of the exporter that it took for its controller."""
+    changes: list[BlockEvent]
+    """What that exporter published."""
 
     def of(self, kind: str) -> list[Record]:
         return [record for record in self.records if record["t"] == kind]
@@ -77,7 +86,23 @@ def run(vllm_lmcache, tmp_path_factory) -> Iterator[Run]:
     """Cold, hot and old prompts, one that grows, and one whose file is gone."""
     folder = tmp_path_factory.mktemp("inside")
     told: dict[str, dict] = {}
-    with engine(vllm_lmcache, folder) as inside:
+    pull, reply, own = (f"127.0.0.1:{free_ports(1)}" for _ in range(3))
+    controller = {
+        "enable_controller": True,
+        "controller_pull_url": pull,
+        "controller_reply_url": reply,
+        "lmcache_worker_ports": [int(own.rpartition(":")[2])],
+    }
+    listening = InProcessLmcacheSettings(
+        name="inside",
+        controller_endpoint=f"tcp://{pull}",
+        controller_reply_endpoint=f"tcp://{reply}",
+        chunk_tokens=CHUNK_TOKENS,
+    )
+    with (
+        Exporter(ExporterSettings(name="test", lmcache_in_process=(listening,))) as exporter,
+        engine(vllm_lmcache, folder, controller) as inside,
+    ):
 
         def ask(step: str, number: int, chunks: int = 4) -> None:
             rid = f"{len(told):03d}-{step}"
@@ -96,7 +121,29 @@ def run(vllm_lmcache, tmp_path_factory) -> Iterator[Run]:
         for number in range(3, 9):
             ask("holed", number)
         records = read_all(addresses(folder / "storage-probe.json"))
-        yield Run(told, records, len(list((folder / "pool").iterdir())))
+        l1 = {}
+
+        def heard() -> bool:
+            l1.update(inside.answer_to({}))
+            page = Scrape(exporter.addresses.metrics_url)
+            came, left = (
+                page.sums(metric, "tier").get("l1", 0)
+                for metric in (metrics.STORED_BLOCKS, metrics.EVICTED_BLOCKS)
+            )
+            return (came - left, left) == (len(l1["chunks"]), l1["evicted"])
+
+        await_true(heard, "the controller was told of every chunk that came into L1 and left it")
+        shown = Scrape(exporter.addresses.metrics_url)
+        entries = first_batches(exporter, int(shown.sums(metrics.FEED_BATCHES)[()]))
+        yield Run(
+            told,
+            records,
+            len(list((folder / "pool").iterdir())),
+            {chunk & BLOCK_HASH_MASK for chunk in l1["chunks"]},
+            l1["evicted"],
+            shown,
+            [entry for entry in entries if isinstance(entry, BlockEvent)],
+        )
 
 
 def test_every_chunk_that_was_read_belongs_to_the_request_that_held_it(run):
@@ -132,6 +179,32 @@ def test_every_chunk_that_was_written_is_told(run):
 
     assert all(record["bytes"] == CHUNK_BYTES for record in run.of("write"))
     assert run.files <= len(set(written)) <= run.files + 8
+
+
+def test_what_the_controller_is_told_is_what_l1_holds_and_lost(run):
+    """Chunk by chunk those that came less those that left; as many left as LMCache's own counter says."""
+    held: set[int] = set()
+    for change in run.changes:
+        assert change.tier is Tier.L1
+        if change.action is BlockAction.STORED:
+            held |= set(change.block_hashes)
+        else:
+            held -= set(change.block_hashes)
+
+    assert held == run.l1
+    assert len(run.l1) == L1_CHUNKS
+    assert run.shown.sums(metrics.EVICTED_BLOCKS, "reason", tier="l1") == {"unknown": run.evicted}
+    assert run.evicted > 0
+    source = "lmcache_controller:inside"
+    assert run.shown.sums(metrics.COMPLETENESS, "source")[source] == 1.0
+    assert run.shown.sums(metrics.SOURCE_UP, "source")[source] == 1
+
+
+def test_l1_came_to_hold_no_chunk_that_the_pool_never_had(run):
+    """Names that the controller is told are the storage hook's."""
+    known = {int.from_bytes(record["chunk"], "big") for record in (*run.of("write"), *run.of("read"))}
+
+    assert {chunk for change in run.changes for chunk in change.block_hashes} <= known
 
 
 def test_records_have_the_fields_that_are_documented(run):
