@@ -60,7 +60,8 @@ def pipeline_board() -> str:
         "Do we see everything, keep it, and hand it on? What is down, incomplete or behind here is missing "
         "from every other board; it is not zero there.",
         [
-            Section("Sources", [_up(), _down(), _findings()]),
+            Section("Sources", [_up(), _down()]),
+            Section("Findings", [_findings()], height=7),
             Section("What arrives", [_complete(), _least_complete(), _received()]),
             Section("What does not", [_lost(), _unknown(), _restarts(), _slow()]),
             Section("Do records and engines agree?", [_agreement()], height=6),
