@@ -51,7 +51,7 @@ def test_a_document_is_plain_json(document):
 
 
 def test_the_document_has_the_agreed_parts_in_their_order(document):
-    """Eleven parts, no more; readers find evidence, current state and change where they expect them."""
+    """Twelve parts, no more; readers find evidence, current state and change where they expect them."""
     assert list(document) == [
         "status",
         "generated_at",
@@ -64,6 +64,7 @@ def test_the_document_has_the_agreed_parts_in_their_order(document):
         "alternatives",
         "forecasts",
         "instances",
+        "routed_hits",
     ]
     for change in document["changes"]:
         assert list(change) == [

@@ -12,7 +12,7 @@ TYPES = [
     value for value in vars(module).values() if is_dataclass(value) and value.__module__ == module.__name__
 ]
 UNITS = ("_seconds", "_per_second", "_bytes", "_rows", "_port", "_ratio", "_tokens", "_blocks", "_requests")
-PLAIN_NUMBERS = {"rank", "workers"}
+PLAIN_NUMBERS = {"tenant_series", "rank", "workers"}
 
 each_type = pytest.mark.parametrize("settings", TYPES, ids=lambda settings: settings.__name__)
 
