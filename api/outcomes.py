@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from fastapi import FastAPI, Response
 
 from api.answers import Outcomes
 from api.conditional import IfNoneMatch, conditional_of
 from api.parameters import HISTORY_SECONDS, After, Clock, End, Limit, Name, Namespace, Start, page_of, span_of
 from api.turns import Kept, OneAtATime
-from tierscope.advice.afterwards import Followed, Observed, followed, observed_in
-from tierscope.advice.document import Recommendation, parse_recommendation
-from tierscope.domain.errors import BadInput
-from tierscope.domain.window import TimeSpan
+from tierscope.advice.afterwards import Followed, outcomes_of
 from tierscope.storage.reader import Reader
 
 KEEP_SECONDS = 60.0
@@ -44,23 +39,3 @@ def serve_outcomes(app: FastAPI, reader: Reader, clock: Clock, turns: OneAtATime
         )
         page, following = page_of(found, after, limit)
         return conditional_of(Outcomes(page, following), if_none_match)
-
-
-def outcomes_of(
-    reader: Reader, who: tuple[str, str], span: TimeSpan, now_unix_seconds: float
-) -> tuple[Followed, ...]:
-    """Read advice and configurations of a span, and compare."""
-
-    def measure(measured: TimeSpan) -> Observed | None:
-        return observed_in(reader.window(*who, measured))
-
-    advice = [one for one in map(_readable, reader.recommendation_history(*who, span)) if one is not None]
-    return followed(advice, reader.deployments(*who, span), measure, now_unix_seconds)
-
-
-def _readable(body: bytes) -> Recommendation | None:
-    """A document of this release; others cannot be compared."""
-    try:
-        return parse_recommendation(json.loads(body))
-    except (BadInput, ValueError):
-        return None

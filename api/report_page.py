@@ -9,11 +9,10 @@ from typing import Annotated, TypeVar
 from fastapi import FastAPI, Query, Response
 
 from api.explanations import DEFAULT_HISTORY_SECONDS, Explainer, explanation_of
-from api.outcomes import outcomes_of
 from api.parameters import HISTORY_SECONDS, Clock
 from api.problems import NotFound
 from api.turns import Kept
-from tierscope.advice.afterwards import Followed
+from tierscope.advice.afterwards import Followed, outcomes_of
 from tierscope.advice.document import Recommendation, parse_recommendation
 from tierscope.advice.explain import Explanation
 from tierscope.advice.readings import of_endpoint

@@ -10,6 +10,7 @@ from typing import Protocol
 from collectors.advice_figures import advice_figures
 from collectors.complaints import Complaints
 from collectors.worker import Worker
+from tierscope.advice.afterwards import Followed, outcomes_of
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
@@ -19,6 +20,10 @@ from tierscope.storage.store import Store
 
 log = logging.getLogger(__name__)
 
+OUTCOMES_SECONDS = 900.0
+"""How long outcomes are kept: documents of weeks are read for them, and hours pass before one is known."""
+OUTCOMES_SPAN_SECONDS = 30 * 24 * 3600.0
+"""How far back outcomes count: an endpoint is seldom changed, and a model is not right for ever."""
 STATUSES = ("recommend", "no_change", "insufficient_evidence")
 
 
@@ -33,8 +38,15 @@ class Advice(Protocol):
 class Recommend(Protocol):
     """What computes a recommendation: pure, from evidence."""
 
-    def __call__(self, evidence: Evidence, deployment: Deployment, *, now_unix_seconds: float) -> Advice:
-        """Advise on a deployment."""
+    def __call__(
+        self,
+        evidence: Evidence,
+        deployment: Deployment,
+        *,
+        now_unix_seconds: float,
+        earlier: Sequence[Followed],
+    ) -> Advice:
+        """Advise on a deployment; `earlier` is what came of advice on it that was followed."""
         ...
 
 
@@ -65,6 +77,7 @@ class Adviser(Worker):
         self._window_seconds = window_seconds
         self._clock = clock
         self._latest: dict[tuple[str, str], tuple[float, tuple[Sample, ...]]] = {}
+        self._outcomes: dict[tuple[str, str], tuple[float, tuple[Followed, ...]]] = {}
 
     def samples(self) -> Iterator[Sample]:
         """Yield age, status and figures of each endpoint's latest advice of this process; none before one."""
@@ -98,7 +111,8 @@ class Adviser(Worker):
         now = self._clock()
         span = TimeSpan(now - self._window_seconds, now)
         evidence = self._store.reader().evidence(*endpoint, span)
-        document = self._recommend(evidence, deployment, now_unix_seconds=now).to_json()
+        earlier = self._earlier(endpoint, now)
+        document = self._recommend(evidence, deployment, now_unix_seconds=now, earlier=earlier).to_json()
         status = str(document["status"])
         self._store.save_recommendation(
             *endpoint,
@@ -108,3 +122,11 @@ class Adviser(Worker):
         )
         told = (Sample(metrics.ADVICE_STATUS, (*endpoint, one), int(status == one)) for one in STATUSES)
         self._latest[endpoint] = (now, (*told, *advice_figures(endpoint, document)))
+
+    def _earlier(self, endpoint: tuple[str, str], now: float) -> tuple[Followed, ...]:
+        """What came of advice that was followed; looked up anew when that is old."""
+        kept = self._outcomes.get(endpoint)
+        if kept is None or now - kept[0] >= OUTCOMES_SECONDS:
+            span = TimeSpan(now - OUTCOMES_SPAN_SECONDS, now)
+            kept = self._outcomes[endpoint] = (now, outcomes_of(self._store.reader(), endpoint, span, now))
+        return kept[1]

@@ -6,16 +6,27 @@ that had not. Its prediction holds once the caches are warm, so the first hour i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
-from tierscope.advice.document import Change, ChangeKind, Predicted, Recommendation, utc
+from tierscope.advice.document import (
+    Change,
+    ChangeKind,
+    Predicted,
+    Recommendation,
+    parse_recommendation,
+    utc,
+)
 from tierscope.advice.sizing.engine_patches import ENGINE_TARGET, engine_arguments
+from tierscope.advice.widening import OutcomeSummary
 from tierscope.domain.deployment import Deployment, DeploymentSince
+from tierscope.domain.errors import BadInput
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import RequestWindow, TimeSpan
 
@@ -42,6 +53,7 @@ class Observed:
     l2: float | None
     ttft_p50_seconds: float | None
     ttft_p90_seconds: float | None
+    ttft_mean_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +72,51 @@ class Followed:
     """Whether the observed share of tokens from any cache is at least the predicted interval's lower end."""
     absent_because: str | None
     """Why nothing is observed yet; null where it is."""
+    widened: OutcomeSummary | None = None
+    """What earlier outcomes had added to the predicted intervals; null where nothing."""
 
 
 Measure = Callable[[TimeSpan], Observed | None]
 """What was observed in a span; None where no request was served in it."""
+
+
+class Records(Protocol):
+    """What is kept of an endpoint, as far as outcomes are told from it."""
+
+    def recommendation_history(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[bytes, ...]:
+        """Documents of a span."""
+        ...
+
+    def deployments(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[DeploymentSince, ...]:
+        """Configurations that were in force in a span."""
+        ...
+
+    def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
+        """Requests of a span."""
+        ...
+
+
+def outcomes_of(
+    records: Records, who: tuple[str, str], span: TimeSpan, now_unix_seconds: float
+) -> tuple[Followed, ...]:
+    """Read advice and configurations of a span, and compare, newest first."""
+    configurations = records.deployments(*who, span)
+    if len(configurations) < 2:
+        return ()
+
+    def measure(measured: TimeSpan) -> Observed | None:
+        return observed_in(records.window(*who, measured))
+
+    advice = [one for one in map(_readable, records.recommendation_history(*who, span)) if one is not None]
+    return followed(advice, configurations, measure, now_unix_seconds)
+
+
+def _readable(body: bytes) -> Recommendation | None:
+    """A document of this release; others cannot be compared."""
+    try:
+        return parse_recommendation(json.loads(body))
+    except (BadInput, ValueError):
+        return None
 
 
 def followed(
@@ -94,6 +147,7 @@ def observed_in(window: RequestWindow) -> Observed | None:
     told = window.external.sum() == 0
     seconds = window.ttft_seconds[np.isfinite(window.ttft_seconds)]
     p50, p90 = (float(at) for at in np.quantile(seconds, (0.5, 0.9))) if len(seconds) else (None, None)
+    mean = float(seconds.mean()) if len(seconds) else None
     return Observed(
         requests=window.requests,
         hit_ratio=1 - totals.computed / totals.prompt,
@@ -102,6 +156,7 @@ def observed_in(window: RequestWindow) -> Observed | None:
         l2=totals.l2 / totals.prompt if told else None,
         ttft_p50_seconds=p50,
         ttft_p90_seconds=p90,
+        ttft_mean_seconds=mean,
     )
 
 
@@ -166,4 +221,5 @@ def _one(
         observed=observed if absent is None else None,
         kept=observed.hit_ratio >= predicted.hit_ratio.total.low if absent is None and observed else None,
         absent_because=absent,
+        widened=advice.evidence.outcomes,
     )

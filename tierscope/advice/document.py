@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
+from tierscope.advice.widening import OutcomeSummary
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.errors import BadInput
 from tierscope.domain.severity import Severity
@@ -136,6 +137,8 @@ class EvidenceSummary:
     routing_age_seconds: float | None
     """Age of the routing comparison; null where none was made."""
     missing: tuple[Missing, ...]
+    outcomes: OutcomeSummary | None = None
+    """What earlier advice came to, and how much wider intervals are for it; null where none was followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,7 @@ class Predicted:
     ttft_p90_seconds: Estimate | None
     cost_per_hour: Estimate | None
     """In the currency of `current`: null until prices are configured."""
+    ttft_mean_seconds: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

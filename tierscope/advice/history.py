@@ -9,11 +9,8 @@ import numpy as np
 
 from tierscope.advice.thresholds import SLICES, WARM_UP_SHARE
 from tierscope.analytics.attribution import Stream
-from tierscope.analytics.bootstrap import Slices, slice_sums
+from tierscope.analytics.bootstrap import Slices, slice_starts
 from tierscope.domain.trace import FloatArray, Int64Array
-
-BATCH = 16
-"""Sizes evaluated together: bounds memory to 128 bytes a request however fine the grid is."""
 
 
 class Measured(NamedTuple):
@@ -46,33 +43,45 @@ class History:
 
     def measure(self, hits: Int64Array) -> Measured:
         """Sum hit tokens (n, k) in all the ways advice needs."""
-        half = len(self.prompt) // 2
-        warm_half = int(half * WARM_UP_SHARE)
-        start = self.first_measured
-        return Measured(
-            slice_sums(hits[start:], self.prompt[start:], SLICES),
-            self._ratio(hits, warm_half, half),
-            self._ratio(hits, half, len(self.prompt)),
-        )
+        cuts = self._cuts()
+        return self._measured(np.add.reduceat(hits, cuts[:-1], axis=0), cuts)
 
     def measure_sizes(self, stream: Stream, base: Int64Array, capacities_units: Int64Array) -> Measured:
         """Measure one tier over tiers above it that give `base` (n,) tokens, at each size: k columns."""
-        parts = []
-        for first in range(0, len(capacities_units), BATCH):
-            tokens = stream.hit_tokens(capacities_units[first : first + BATCH])
-            parts.append(self.measure(self.over(base, tokens)))
-        return Measured(
-            Slices(np.concatenate([part.slices.hits for part in parts], axis=1), parts[0].slices.total),
-            np.concatenate([part.predicted for part in parts]),
-            np.concatenate([part.observed for part in parts]),
+        cuts = self._cuts()
+        most = np.maximum(self.prompt - 1, 0)
+        return self._measured(stream.served_sums(base, most, capacities_units, cuts), cuts)
+
+    def _starts(self) -> Int64Array:
+        """The first request of each measured slice."""
+        return slice_starts(self.first_measured, len(self.prompt), SLICES)
+
+    def _halves(self) -> tuple[int, int]:
+        """Where the hold-out's first half is warm, and where it ends."""
+        half = len(self.prompt) // 2
+        return int(half * WARM_UP_SHARE), half
+
+    def _cuts(self) -> Int64Array:
+        """Everything sums are needed of begins and ends at some of these requests: ascending, to the end."""
+        return np.unique(np.concatenate((self._halves(), self._starts(), [len(self.prompt)])))
+
+    def _measured(self, sums: Int64Array, cuts: Int64Array) -> Measured:
+        """Put sums by stretch (stretches, k) together, and those of the prompts beside them."""
+        prompt = np.add.reduceat(self.prompt, cuts[:-1])
+        first = np.searchsorted(cuts, self._starts())
+        warm, half = np.searchsorted(cuts, self._halves())
+
+        def ratio(begin: int, end: int) -> FloatArray:
+            found: FloatArray = sums[begin:end].sum(axis=0) / max(int(prompt[begin:end].sum()), 1)
+            return found
+
+        slices = Slices(
+            np.add.reduceat(sums, first, axis=0).astype(np.float64),
+            np.add.reduceat(prompt, first).astype(np.float64),
         )
+        return Measured(slices, ratio(warm, half), ratio(half, len(prompt)))
 
     def over(self, base: Int64Array, tokens: Int64Array) -> Int64Array:
         """Tokens that a tier and those above it serve together: (n,) and (n, k) make (n, k)."""
         most = np.maximum(self.prompt - 1, 0)[:, None]
         return np.maximum(np.minimum(tokens, most), base[:, None])
-
-    def _ratio(self, hits: Int64Array, first: int, last: int) -> FloatArray:
-        total = max(int(self.prompt[first:last].sum()), 1)
-        ratio: FloatArray = hits[first:last].sum(axis=0) / total
-        return ratio

@@ -17,6 +17,7 @@ from tierscope.advice.document import (
     Point,
     Predicted,
 )
+from tierscope.advice.learned import UNTRIED, Learned
 from tierscope.advice.patches import apply_size, revert_if, risks_of
 from tierscope.advice.selfcheck import SelfCheck
 from tierscope.advice.sizing.cost import cost_per_hour, instance_of, missing_prices
@@ -67,6 +68,7 @@ class Outlook:
     check: SelfCheck
     drift_widening: float
     ttft: TtftModel | str
+    learned: Learned = UNTRIED
 
     def hit_ratios(self, split: Split) -> HitRatios:
         """Predicted shares of prompt tokens by tier, each with its interval."""
@@ -74,6 +76,7 @@ class Outlook:
         measured = self.study.history.measure(np.column_stack((split.l0, split.l1, split.l2, total)))
         own_error = np.abs(measured.predicted - measured.observed)
         widen = np.maximum(own_error, self._tier_errors()) + self._disagreements() + self.drift_widening
+        widen = widen + self.learned.hit_ratio()
         resampled = resampled_ratios(measured.slices, RESAMPLES, np.random.default_rng(SEED))
         value, interval = measured.slices.ratio, interval_of(resampled, widen)
         return HitRatios(
@@ -83,8 +86,10 @@ class Outlook:
     def latency(self, split: Split) -> Prediction:
         """TTFT if the tiers served `split`, or why it is not given."""
         if isinstance(self.ttft, str):
-            return Prediction(None, None, self.ttft)
-        return self.ttft.predict(self.today, split, np.random.default_rng(SEED))
+            return Prediction(None, None, None, self.ttft)
+        found = self.ttft.predict(self.today, split, np.random.default_rng(SEED))
+        p50, p90, mean = (one and self.learned.ttft(one) for one in (found.p50, found.p90, found.mean))
+        return Prediction(p50, p90, mean, found.absent_because)
 
     def _tier_errors(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Hold-out error of l0, l1, l2 and their sum, from the curves of the sized tiers."""
@@ -112,7 +117,7 @@ def change_for(sizing: TierSizing, outlook: Outlook, before: Sizes, after: Sizes
         from_=from_bytes,
         to=to_bytes,
         unit="bytes",
-        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, after)),
+        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, after), ttft.mean),
         why=_why(sizing, ttft, deployment, cost_text(deployment, before, after)),
         risks=(
             *risks_of(tier, deployment, from_bytes, to_bytes),
@@ -137,7 +142,7 @@ def engine_change(outlook: Outlook, start: EngineStart) -> Change:
         from_=engine_arguments(deployment, start.arguments),
         to=" ".join(f"{name}={value}" for name, value in start.arguments.items()),
         unit="arguments",
-        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, sizes)),
+        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, sizes), ttft.mean),
         why=f"{aim_text(deployment.objective)} Each engine's L0 then holds {tokens:,} tokens.",
         risks=engine_risks(start.arguments),
         apply=apply_engine(deployment, start.arguments),

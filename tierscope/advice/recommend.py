@@ -25,6 +25,7 @@ from tierscope.advice.document import (
     utc,
 )
 from tierscope.advice.history import History
+from tierscope.advice.learned import UNTRIED, Learned
 from tierscope.advice.name_findings import name_findings
 from tierscope.advice.outcome import (
     Outlook,
@@ -70,21 +71,29 @@ from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow
 
 
-def recommend(evidence: Evidence, deployment: Deployment, *, now_unix_seconds: float) -> Recommendation:
+def recommend(
+    evidence: Evidence,
+    deployment: Deployment,
+    *,
+    now_unix_seconds: float,
+    learned: Learned = UNTRIED,
+) -> Recommendation:
     """Advise on the sizes of L1 and L2 from a deployment's own recorded requests.
 
     The smallest L1, then the smallest L2, is sought whose hit ratio, with the tiers above, is the
     objective's share of what an unlimited size would give; a smaller size is advised as readily as a
     larger one. Where evidence is short, incomplete, drifting or contradicts the model, the answer is
-    `insufficient_evidence` with what is missing. Pure: the same evidence gives the same document.
+    `insufficient_evidence` with what is missing. What earlier advice was off by widens intervals. Pure:
+    the same evidence gives the same document.
     """
     base = _without_model(evidence, deployment, now_unix_seconds)
+    base = replace(base, evidence=replace(base.evidence, outcomes=learned.summary()))
     if base.evidence.missing:
         return base
     chunk = chunk_tokens(evidence)
     assert chunk is not None
     study = study_of(evidence, deployment, read_tiers(evidence, deployment), chunk)
-    return _advise(base, _analyse(study, evidence), evidence)
+    return _advise(base, _analyse(study, evidence, learned), evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,7 @@ class Analysis:
         return self.drift and abs(self.shift.ratio) >= DRIFT_LARGEST_SHIFT
 
 
-def _analyse(study: Study, evidence: Evidence) -> Analysis:
+def _analyse(study: Study, evidence: Evidence, learned: Learned) -> Analysis:
     first = study.history.first_measured
     today = study.split(study.sizes_today())
     check = check_model(study.window, first, today)
@@ -122,7 +131,7 @@ def _analyse(study: Study, evidence: Evidence) -> Analysis:
     slow = slow_pool(study)
     stuck = any(True for _ in eviction_findings(evidence.samples, evidence.window, today))
     sizings = _sizings(study, check, evidence, slow, pool_is_stuck=stuck)
-    outlook = Outlook(study, today, sizings, check, 0.0, ttft_model(study.window, first))
+    outlook = Outlook(study, today, sizings, check, 0.0, ttft_model(study.window, first), learned)
     known = all(check.trusts(tier) and _is_known(tier, study, pool_is_stuck=stuck) for tier in sizings)
     aim = aimed(outlook, pool_pays=slow is None, sizes_are_known=known)
     outlook = replace(outlook, sizings=aim.sizings)
@@ -195,7 +204,7 @@ def _shift(study: Study, sizings: Iterable[TierSizing]) -> Shift:
     parts, base = [], study.l0_tokens
     for sizing in sizings:
         task = sizing.task
-        filled = max(int(task.stream.footprint_units(0, study.history.first_measured).min()), 1)
+        filled = max(int(task.stream.footprint_units(study.history.first_measured).min()), 1)
         size = np.array([min(task.units(sizing.chosen_bytes), filled)], dtype=np.int64)
         served = study.history.over(base, task.stream.hit_tokens(size))
         parts.append(study.history.measure(served).slices)

@@ -167,6 +167,6 @@ def _first_evicting(study: Study) -> int | None:
     stream, n = study.stream(Tier.L1), study.window.requests
     room = study.units(Tier.L1, study.sizes_today()[Tier.L1])
     for last in np.linspace(0, n, SLICES + 1).astype(np.int64)[1:-1].tolist():
-        if stream.footprint_units(0, last).min() >= room:
+        if stream.footprint_units(last).min() >= room:
             return int(last)
     return None

@@ -89,7 +89,8 @@ def _with_new_tiers(deployment: Deployment, sizes_bytes: Mapping[Tier, float]) -
 def _predicted(outlook: Outlook, study: Study, sizes: Mapping[Tier, float]) -> Predicted:
     split = study.split(sizes)
     ttft = outlook.latency(split)
-    return Predicted(outlook.hit_ratios(split), ttft.p50, ttft.p90, cost_per_hour(study.deployment, sizes))
+    cost = cost_per_hour(study.deployment, sizes)
+    return Predicted(outlook.hit_ratios(split), ttft.p50, ttft.p90, cost, ttft.mean)
 
 
 def _with_l0(study: Study, evidence: Evidence, size_bytes: float, chunk: int) -> Study:

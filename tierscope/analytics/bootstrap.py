@@ -32,18 +32,23 @@ class Interval(NamedTuple):
     high: FloatArray
 
 
-def slice_sums(hits: Int64Array, total: Int64Array, slices: int) -> Slices:
+def slice_sums(hits: Int64Array | FloatArray, total: Int64Array, slices: int) -> Slices:
     """Cut n requests into `slices` runs of equal count and sum each: `hits` (n, k), `total` (n,).
 
     There must be at least as many requests as slices.
     """
     if len(total) < slices:
         raise ValueError(f"{len(total)} requests cannot be cut into {slices} slices")
-    starts = np.linspace(0, len(total), slices, endpoint=False).astype(np.int64)
+    starts = slice_starts(0, len(total), slices)
     return Slices(
         np.add.reduceat(hits, starts, axis=0).astype(np.float64),
         np.add.reduceat(total, starts).astype(np.float64),
     )
+
+
+def slice_starts(first: int, end: int, slices: int) -> Int64Array:
+    """Where `slices` runs of equal count of the requests first..end - 1 begin: (slices,)."""
+    return first + np.linspace(0, end - first, slices, endpoint=False).astype(np.int64)
 
 
 def resampled_ratios(slices: Slices, resamples: int, rng: np.random.Generator) -> FloatArray:

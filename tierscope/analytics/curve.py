@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.analytics.chains import Chains
-from tierscope.analytics.depths import depth_histogram, hit_blocks
+from tierscope.analytics.depths import depth_histogram, hit_blocks, stack_runs
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
 from tierscope.traces.paths import Paths
@@ -82,4 +82,6 @@ def hit_ratio_curve(
 def hit_blocks_per_request(chains: Chains, capacities_blocks: Int64Array) -> Int32Array:
     """Leading blocks of each request that hit in an LRU tier of each capacity: (n, sizes) int32."""
     capacities = np.ascontiguousarray(capacities_blocks, dtype=np.int64)
-    return hit_blocks(Paths(chains.offsets, chains.ids, chains.n_ids), capacities)
+    everybody = np.arange(chains.requests, dtype=np.int64)
+    runs = stack_runs(Paths(chains.offsets, chains.ids, chains.n_ids), everybody)
+    return hit_blocks(runs, capacities)

@@ -157,20 +157,46 @@ def _count_depths(
     return distinct, unseen
 
 
-def hit_blocks(paths: Paths, capacities: Int64Array) -> Int32Array:
-    """Leading blocks of each request that an LRU of each capacity holds at its start: (n, sizes) int32."""
-    hits = np.zeros((paths.requests, len(capacities)), np.int32)
-    _hit_blocks(paths, capacities, _nobodys(paths), _empty_tree(paths), hits)
-    return hits
+class Runs(NamedTuple):
+    """Where the runs that requests' paths split into lie in the stack: all that any capacity can ask.
+
+    The runs of the j-th request are `offsets[j]:offsets[j + 1]`: `depth` of the first block and `length`,
+    (runs,) int32 each; `offsets` (m + 1,) int64. `fresh` (m,) int32 blocks had not been asked for before.
+    """
+
+    offsets: Int64Array
+    depth: Int32Array
+    length: Int32Array
+    fresh: Int32Array
+
+
+def stack_runs(paths: Paths, requests: Int64Array) -> Runs:
+    """Put some requests (m,), ascending, through one LRU stack that nobody else touches."""
+    offsets = np.zeros(len(requests) + 1, np.int64)
+    fresh = np.zeros(len(requests), np.int32)
+    tree, turn = np.zeros(len(requests) + 1, np.int64), np.zeros(paths.requests + 1, np.int32)
+    depth, length = _stack_runs(paths, requests, _nobodys(paths), tree, turn, offsets, fresh)
+    return Runs(offsets, depth, length, fresh)
 
 
 @njit(cache=True)
-def _hit_blocks(
-    paths: Paths, capacities: Int64Array, owners: Owners, tree: Int64Array, hits: Int32Array
-) -> None:
-    n = len(paths.offsets) - 1
+def _stack_runs(
+    paths: Paths,
+    requests: Int64Array,
+    owners: Owners,
+    tree: Int64Array,
+    turn: Int32Array,
+    offsets: Int64Array,
+    fresh: Int32Array,
+) -> tuple[Int32Array, Int32Array]:
+    """Fill `offsets` and `fresh`; depths and lengths of the runs. `turn` is when it was a request's turn."""
+    depths = np.empty(2 * len(requests) + 1, np.int32)
+    lengths = np.empty(len(depths), np.int32)
+    runs = 0
     resident = 0
-    for request in range(n):
+    for j in range(len(requests)):
+        request = requests[j]
+        turn[request] = j
         start = paths.offsets[request]
         length = paths.offsets[request + 1] - start
         place = int(np.int64(0))  # a plain 0 is a type of its own, for which every callee is compiled too
@@ -179,17 +205,96 @@ def _hit_blocks(
             if owner < 0:
                 break
             end = run_end(paths, request, place, owner)
-            depth = resident - _sum_to(tree, owner) + place
-            for c in range(len(capacities)):
-                if capacities[c] > depth:
-                    hits[request, c] += min(end - place, capacities[c] - depth)
+            if runs == len(depths):
+                depths, lengths = _longer(depths), _longer(lengths)
+            depths[runs] = resident - _sum_to(tree, turn[owner]) + place
+            lengths[runs] = end - place
+            runs += 1
             _take(paths, request, place, end, owner, owners)
-            _add(tree, owner, place - end)
+            _add(tree, turn[owner], place - end)
             resident -= end - place
             place = end
+        fresh[j] = length - place
+        offsets[j + 1] = runs
         _label(paths, request, place, length, owners)
-        _add(tree, request, length)
+        _add(tree, j, length)
         resident += length
+    return depths[:runs].copy(), lengths[:runs].copy()
+
+
+@njit(cache=True)
+def _longer(values: Int32Array) -> Int32Array:
+    longer = np.empty(2 * len(values), np.int32)
+    longer[: len(values)] = values
+    return longer
+
+
+@njit(cache=True)
+def _add_hits(runs: Runs, j: int, capacities: Int64Array, hits: Int64Array) -> None:
+    """Add the leading blocks of the j-th request that each capacity holds to `hits` (sizes,)."""
+    for run in range(runs.offsets[j], runs.offsets[j + 1]):
+        for c in range(len(capacities)):
+            hits[c] += min(max(capacities[c] - runs.depth[run], 0), runs.length[run])
+
+
+def hit_blocks(runs: Runs, capacities: Int64Array) -> Int32Array:
+    """Leading blocks of each request that an LRU of each capacity holds at its start: (m, sizes) int32."""
+    found = np.zeros((len(runs.fresh), len(capacities)), np.int32)
+    _hit_blocks(runs, capacities, np.zeros(len(capacities), np.int64), found)
+    return found
+
+
+@njit(cache=True)
+def _hit_blocks(runs: Runs, capacities: Int64Array, hits: Int64Array, found: Int32Array) -> None:
+    """Fill `found` (m, sizes); `hits` (sizes,) is room to work in."""
+    for j in range(len(found)):
+        hits[:] = 0
+        _add_hits(runs, j, capacities, hits)
+        found[j] = hits
+
+
+class Served(NamedTuple):
+    """What limits a tier's hits to tokens that count: (n,) int64 each, over all requests of a window.
+
+    `leading` are the most units a request can be served, `most` the most tokens, and `base` the tokens that
+    the tiers above serve.
+    """
+
+    leading: Int64Array
+    most: Int64Array
+    base: Int64Array
+
+
+@njit(cache=True)
+def add_served(
+    runs: Runs,
+    requests: Int64Array,
+    unit_tokens: int,
+    served: Served,
+    capacities: Int64Array,
+    cuts: Int64Array,
+    sums: Int64Array,
+) -> None:
+    """Add the tokens that a tier and those above it serve, by stretch of requests and capacity.
+
+    Stretch s has requests cuts[s]..cuts[s + 1] - 1; `sums` is (stretches, sizes). One request's hits at all
+    sizes are held at a time, never those of all.
+    """
+    hits = np.zeros(len(capacities), np.int64)
+    stretch = 0
+    for j in range(len(requests)):
+        request = requests[j]
+        while stretch < len(sums) and request >= cuts[stretch + 1]:
+            stretch += 1
+        if stretch == len(sums):
+            return
+        if request < cuts[stretch]:
+            continue
+        hits[:] = 0
+        _add_hits(runs, j, capacities, hits)
+        for c in range(len(capacities)):
+            tokens = min(hits[c], served.leading[request]) * unit_tokens
+            sums[stretch, c] += max(min(tokens, served.most[request]), served.base[request])
 
 
 def held_blocks(paths: Paths, touches: BoolArray, capacity: int) -> Int32Array:

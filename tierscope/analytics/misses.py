@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.analytics.attribution import JointStreams, joint_streams
-from tierscope.analytics.chains import Chains, densify
+from tierscope.analytics.chains import Chains, numbered
 from tierscope.analytics.curve import hit_blocks_per_request
 from tierscope.analytics.depths import BoolArray, held_blocks
 from tierscope.domain.tiers import Tier
@@ -305,7 +305,7 @@ def _names_told_by_sessions(
 
 def _merged(window: RequestWindow) -> Chains:
     """Everybody's blocks as one stream."""
-    return Chains(window.offsets, *densify(window.block_hashes))
+    return numbered(window.block_hashes, window.offsets)
 
 
 def _marked(requests: Int64Array, n: int) -> BoolArray:

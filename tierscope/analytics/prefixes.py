@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierscope.analytics.chains import Chains, densify
+from tierscope.analytics.chains import numbered
 from tierscope.domain.trace import Int32Array, Int64Array
 from tierscope.domain.window import RequestWindow
 
@@ -36,7 +36,7 @@ class SharedPrefix:
 
 def shared_prefixes(window: RequestWindow, most: int) -> tuple[SharedPrefix, ...]:
     """Return the `most` prefixes whose repetition is worth most tokens, the most valuable first."""
-    chains = Chains(window.offsets, *densify(window.block_hashes))
+    chains = numbered(window.block_hashes, window.offsets)
     if not chains.accesses:
         return ()
     request = np.repeat(np.arange(chains.requests), np.diff(chains.offsets))

@@ -109,6 +109,12 @@ def _rests_on(found: Recommendation) -> str:
         parts.append(f"error of predicting its second half from its first: {ratio(evidence.holdout_mae)}")
     if evidence.drift:
         parts.append("the traffic drifts")
+    if (outcomes := evidence.outcomes) is not None:
+        parts.append(
+            f"of {number(outcomes.compared)} earlier changes {number(outcomes.missed)} came outside their "
+            f"intervals; for it, intervals are wider by {100 * outcomes.hit_ratio.total:.1f} points of hit "
+            f"ratio and {ratio(outcomes.ttft_ratio)} of TTFT"
+        )
     return f"{'; '.join(parts)}."
 
 
@@ -126,6 +132,7 @@ def _change(place: int, change: Change, currency: str | None) -> Parts:
             ("from L2", estimate_ratio(predicted.hit_ratio.l2)),
             ("median TTFT", estimate_seconds(predicted.ttft_p50_seconds)),
             ("TTFT, 9 of 10 are faster", estimate_seconds(predicted.ttft_p90_seconds)),
+            ("mean TTFT", estimate_seconds(predicted.ttft_mean_seconds)),
             ("cost per hour", cost(predicted.cost_per_hour, currency)),
         ),
     )

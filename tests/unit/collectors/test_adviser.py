@@ -82,7 +82,7 @@ def test_each_endpoint_is_advised_on_its_own_evidence(store):
     """The document is made from the endpoint's requests of the window, and saved."""
     seen = []
 
-    def recommend(evidence, deployment, *, now_unix_seconds):
+    def recommend(evidence, deployment, *, now_unix_seconds, earlier):
         seen.append(now_unix_seconds)
         return Document(evidence, deployment)
 
@@ -105,7 +105,7 @@ def test_each_endpoint_is_advised_on_its_own_evidence(store):
 def test_trouble_with_one_endpoint_is_not_the_others(store, trouble, caplog):
     """An error costs its own endpoint's advice alone, and is named."""
 
-    def recommend(evidence, deployment, *, now_unix_seconds):
+    def recommend(evidence, deployment, *, now_unix_seconds, earlier):
         if deployment is CHAT:
             raise trouble
         return Document(evidence, deployment)
@@ -122,7 +122,7 @@ def test_advice_is_renewed_again_and_again(store):
     """Every round replaces the document."""
     rounds = threading.Semaphore(0)
 
-    def recommend(evidence, deployment, *, now_unix_seconds):
+    def recommend(evidence, deployment, *, now_unix_seconds, earlier):
         rounds.release()
         return Document(evidence, deployment)
 
@@ -140,7 +140,7 @@ def test_age_and_status_are_published(store):
     """The status that holds is 1, the others are 0; the age is that of the last success."""
     now = [START + 100]
 
-    def recommend(evidence, deployment, *, now_unix_seconds):
+    def recommend(evidence, deployment, *, now_unix_seconds, earlier):
         return Document(evidence, deployment, "recommend")
 
     working = adviser(store, recommend, CHAT, clock=lambda: now[0])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from tierscope.advice.afterwards import Followed
 from tierscope.advice.document import (
     Change,
     ChangeKind,
@@ -15,6 +16,7 @@ from tierscope.advice.document import (
     Recommendation,
     Status,
 )
+from tierscope.advice.learned import Learned, learned_from
 from tierscope.advice.miss_findings import miss_findings
 from tierscope.advice.recommend import recommend
 from tierscope.advice.routing.lost import loss_findings, lost_by_routing, routed_hits
@@ -54,26 +56,34 @@ class Advisor:
         self._kept: dict[tuple[str, str], Looked] = {}
 
     def __call__(
-        self, evidence: Evidence, deployment: Deployment, *, now_unix_seconds: float
+        self,
+        evidence: Evidence,
+        deployment: Deployment,
+        *,
+        now_unix_seconds: float,
+        earlier: Sequence[Followed] = (),
     ) -> Recommendation:
-        """Advise on one deployment."""
-        document = recommend(evidence, deployment, now_unix_seconds=now_unix_seconds)
+        """Advise on one deployment; `earlier` is advice on it that was followed, with what came of it."""
+        learned = learned_from(earlier)
+        document = recommend(evidence, deployment, now_unix_seconds=now_unix_seconds, learned=learned)
         document = _with(document, monopoly_findings(evidence.window, deployment))
         if document.evidence.missing:
             return document
-        looked = self._looked(evidence, deployment, now_unix_seconds)
+        looked = self._looked(evidence, deployment, now_unix_seconds, learned)
         document = _with(document, looked.misses)
         if isinstance(looked.compared, str):
             return _with(document, _not_compared(looked.compared, deployment))
         return with_routing(document, looked.compared, evidence, now_unix_seconds)
 
-    def _looked(self, evidence: Evidence, deployment: Deployment, now_unix_seconds: float) -> Looked:
+    def _looked(
+        self, evidence: Evidence, deployment: Deployment, now_unix_seconds: float, learned: Learned
+    ) -> Looked:
         endpoint = (deployment.namespace, deployment.endpoint)
         kept = self._kept.get(endpoint)
         old = kept is None or now_unix_seconds - kept.at_unix_seconds >= ROUTING_RENEWAL_SECONDS
         if kept is not None and not old and kept.deployment == deployment:
             return kept
-        compared = compare(evidence, deployment, now_unix_seconds=now_unix_seconds)
+        compared = compare(evidence, deployment, now_unix_seconds=now_unix_seconds, learned=learned)
         misses = tuple(miss_findings(evidence, deployment))
         self._kept[endpoint] = Looked(deployment, now_unix_seconds, compared, misses)
         return self._kept[endpoint]
@@ -137,7 +147,9 @@ def _routing_change(compared: Comparison, then: Outcome) -> Change:
         from_=today,
         to=then.option.name,
         unit="weights" if weighed else "policy",
-        predicted=Predicted(then.hit_ratio, then.ttft_p50_seconds, then.ttft_p90_seconds, None),
+        predicted=Predicted(
+            then.hit_ratio, then.ttft_p50_seconds, then.ttft_p90_seconds, None, then.ttft_mean_seconds
+        ),
         why=_why(compared, then),
         risks=routing_risks(compared, then),
         apply=apply_routing(deployment, then),

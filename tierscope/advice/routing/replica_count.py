@@ -27,7 +27,7 @@ def replicas_change(compared: Comparison) -> Change | None:
     fleet = compared.fleet
     if compared.problem is not None or fleet.calibration.error_ratio is None or not _wait(compared):
         return None
-    judge, today = Judge(fleet, compared.today.option), fleet.deployment.replicas
+    judge, today = Judge(fleet, compared.today.option, compared.learned), fleet.deployment.replicas
     for count in range(today + 1, today + MOST_REPLICAS_ADDED + 1):
         then = judge.outcome(compared.today.option, count)
         if then.is_better and then.waiting_share < MOST_WAITING_SHARE:
@@ -54,7 +54,9 @@ def _change(compared: Comparison, then: Outcome) -> Change:
         from_=float(deployment.replicas),
         to=float(then.replicas),
         unit="replicas",
-        predicted=Predicted(then.hit_ratio, then.ttft_p50_seconds, then.ttft_p90_seconds, None),
+        predicted=Predicted(
+            then.hit_ratio, then.ttft_p50_seconds, then.ttft_p90_seconds, None, then.ttft_mean_seconds
+        ),
         why=(
             f"Requests spend {compared.today.waiting_share:.0%} of their TTFT waiting for a place in an "
             "engine, and neither a size nor another way to route is better beyond its interval. With "

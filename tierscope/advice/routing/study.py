@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tierscope.advice.document import Estimate, HitRatios
+from tierscope.advice.learned import UNTRIED, Learned
 from tierscope.advice.routing.model import RoutedFleet, fleet_of
 from tierscope.advice.routing.options import Excluded, Option, options_of
 from tierscope.advice.routing.sample import sample_of
@@ -52,6 +53,7 @@ class Outcome:
     ttft_ratio: Estimate
     ttft_p50_seconds: Estimate | None
     ttft_p90_seconds: Estimate | None
+    ttft_mean_seconds: Estimate | None
     imbalance: float
     waiting_share: float
 
@@ -74,6 +76,7 @@ class Comparison:
     others: tuple[Outcome, ...]
     excluded: tuple[Excluded, ...]
     problem: str | None
+    learned: Learned
 
     @property
     def sampled_ratio(self) -> float:
@@ -82,7 +85,13 @@ class Comparison:
         return len(sample.requests) / max(sample.window.requests, 1)
 
 
-def compare(evidence: Evidence, deployment: Deployment, *, now_unix_seconds: float) -> Comparison | str:
+def compare(
+    evidence: Evidence,
+    deployment: Deployment,
+    *,
+    now_unix_seconds: float,
+    learned: Learned = UNTRIED,
+) -> Comparison | str:
     """Serve the newest recorded requests through every policy that can be used; why not, in words."""
     sample = sample_of(evidence.window, deployment.replicas)
     if len(sample.requests) - sample.first_measured < SLICES:
@@ -93,7 +102,7 @@ def compare(evidence: Evidence, deployment: Deployment, *, now_unix_seconds: flo
     fleet = fleet_of(evidence, deployment, sample)
     if isinstance(fleet, str):
         return fleet
-    judge = Judge(fleet, options.today)
+    judge = Judge(fleet, options.today, learned)
     others = () if deployment.replicas < 2 else options.others
     outcomes = sorted((judge.outcome(one) for one in others), key=lambda one: one.ttft_ratio.value)
     return Comparison(
@@ -103,14 +112,16 @@ def compare(evidence: Evidence, deployment: Deployment, *, now_unix_seconds: flo
         tuple(outcomes),
         options.excluded,
         judge.problem,
+        learned,
     )
 
 
 class Judge:
     """Holds every way to route against today's, on the same arrivals, slices and draws."""
 
-    def __init__(self, fleet: RoutedFleet, today: Option) -> None:
+    def __init__(self, fleet: RoutedFleet, today: Option, learned: Learned) -> None:
         self._fleet = fleet
+        self._learned = learned
         self._today = self._runs(today, fleet.deployment.replicas)
         recorded = fleet.recorded()
         self._hit_errors = _disagreement(fleet, recorded)
@@ -135,13 +146,15 @@ class Judge:
         trace, first = self._fleet.sample.trace, self._fleet.sample.first_measured
         queued = np.concatenate([run.queue_seconds[first:] for run in runs])
         waited = np.concatenate([run.ttft_seconds[first:] for run in runs])
+        ratio = self._ttft_ratio(runs)
         return Outcome(
             option=option,
             replicas=count,
             hit_ratio=self._hit_ratio(runs),
-            ttft_ratio=self._ttft_ratio(runs),
+            ttft_ratio=ratio,
             ttft_p50_seconds=self._quantile(runs, 0.5),
             ttft_p90_seconds=self._quantile(runs, 0.9),
+            ttft_mean_seconds=self._recorded_times(ratio),
             imbalance=float(np.mean([imbalance(trace, run, count) for run in runs])),
             waiting_share=float(np.nansum(queued) / max(np.nansum(waited), 1e-9)),
         )
@@ -161,7 +174,7 @@ class Judge:
             total = np.maximum(self._draws @ slices.total, 1.0)
             resampled.append(self._draws @ slices.hits / total[:, None])
             values.append(slices.ratio)
-        interval = interval_of(np.concatenate(resampled), self._hit_errors)
+        interval = interval_of(np.concatenate(resampled), self._hit_errors + self._learned.hit_ratio())
         value = np.mean(values, axis=0)
         return HitRatios(
             *(
@@ -181,6 +194,15 @@ class Judge:
         ratios = np.concatenate([a[1] / b[1] for a in then for b in now])
         low, high = np.quantile(ratios, (LOW, HIGH))
         return self._allowed(value, float(low), float(high))
+
+    def _recorded_times(self, ratio: Estimate) -> Estimate | None:
+        """The recorded mean TTFT times a ratio; None where none was recorded."""
+        recorded = self._fleet.sample.of(self._fleet.sample.window.ttft_seconds)
+        recorded = recorded[np.isfinite(recorded)]
+        if self._fleet.calibration.error_ratio is None or not len(recorded):
+            return None
+        mean = float(recorded.mean())
+        return Estimate(mean * ratio.value, mean * ratio.low, mean * ratio.high)
 
     def _mean(self, run: Served) -> tuple[float, FloatArray]:
         """Mean TTFT of the requests that count, and of each resampling: (resamples,)."""
@@ -210,9 +232,9 @@ class Judge:
         return float(np.quantile(ttft, q)), resampled_quantiles(ttft, self._draws, q)
 
     def _allowed(self, value: float, low: float, high: float) -> Estimate:
-        """An interval with the model's own error on both sides."""
-        return Estimate(
-            value, min(low, value) * (1 - self._allowance), max(high, value) * (1 + self._allowance)
+        """An interval with the model's own error on both sides, and that of earlier advice."""
+        return self._learned.ttft(
+            Estimate(value, min(low, value) * (1 - self._allowance), max(high, value) * (1 + self._allowance))
         )
 
 

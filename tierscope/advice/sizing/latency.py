@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from tierscope.advice.thresholds import (
     SLICES,
     SMALLEST_TTFT_SHARE,
 )
-from tierscope.analytics.bootstrap import HIGH, LOW, resampled_quantiles, slice_draws
+from tierscope.analytics.bootstrap import HIGH, LOW, resampled_quantiles, slice_draws, slice_sums
 from tierscope.analytics.ttft import TtftFit, fit_ttft
 from tierscope.domain.split import Split
 from tierscope.domain.trace import FloatArray, Int64Array
@@ -30,6 +30,7 @@ class Prediction(NamedTuple):
 
     p50: Estimate | None
     p90: Estimate | None
+    mean: Estimate | None
     absent_because: str | None = None
 
 
@@ -61,11 +62,13 @@ class TtftModel:
         """
         unpriced = self._unpriced_share(then)
         if unpriced:
-            return Prediction(None, None, f"too few requests were served from {unpriced} to price its tokens")
+            return Prediction(
+                None, None, None, f"too few requests were served from {unpriced} to price its tokens"
+            )
         draws = slice_draws(SLICES, RESAMPLES, rng)
         before, after = self._seconds(now, self.fit), self._seconds(then, self.elsewhere or self.fit)
         p50, p90 = (self._estimate(before, after, draws, q) for q in (0.5, 0.9))
-        return Prediction(p50, p90)
+        return Prediction(p50, p90, self._mean(before, after, draws))
 
     def thinned(self, most: int) -> TtftModel:
         """The same model that re-prices at most so many requests, evenly spread."""
@@ -103,10 +106,24 @@ class TtftModel:
     def _estimate(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> Estimate:
         whole = np.ones((1, SLICES))
         value = self._scaled(before, after, whole, q)[0]
-        low, high = np.quantile(self._scaled(before, after, draws, q), (LOW, HIGH))
-        return Estimate(
-            float(value), float(low * max(1 - self.error_ratio, 0)), float(high * (1 + self.error_ratio))
-        )
+        own = _holdout_shift(self.ttft_seconds, lambda seconds: _quantile(seconds, q))
+        return self._allowed(float(value), self._scaled(before, after, draws, q), own)
+
+    def _mean(self, before: FloatArray, after: FloatArray, draws: FloatArray) -> Estimate:
+        """The observed mean, scaled like the quantiles by the modelled change."""
+        seconds = np.column_stack((self.ttft_seconds, before, after))
+        slices = slice_sums(seconds, np.ones(len(seconds), dtype=np.int64), SLICES)
+        observed, was, then = slices.ratio
+        resampled = draws @ slices.hits
+        means = resampled[:, 0] / (draws @ slices.total) * resampled[:, 2] / resampled[:, 1]
+        own = _holdout_shift(self.ttft_seconds, lambda seconds: float(seconds.mean()))
+        return self._allowed(float(observed * then / was), means, own)
+
+    def _allowed(self, value: float, resampled: FloatArray, own_error: float) -> Estimate:
+        """An interval with what the fit or the past itself is off by, whichever is more, on both sides."""
+        error = max(self.error_ratio, own_error)
+        low, high = np.quantile(resampled, (LOW, HIGH))
+        return Estimate(value, float(low * max(1 - error, 0)), float(high * (1 + error)))
 
     def _scaled(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> FloatArray:
         observed = resampled_quantiles(self.ttft_seconds, draws, q)
@@ -177,6 +194,12 @@ def _holdout_error(design: FloatArray, service: FloatArray) -> float:
     half = len(service) // 2
     predicted = fit_ttft(design[:half], service[:half]).seconds(design[half:])
     return float(abs(np.median(service[half:] / predicted) - 1))
+
+
+def _holdout_shift(ttft_seconds: FloatArray, of: Callable[[FloatArray], float]) -> float:
+    """How far a figure of the first half is from that of the second half, as a ratio."""
+    half = len(ttft_seconds) // 2
+    return abs(of(ttft_seconds[:half]) / of(ttft_seconds[half:]) - 1)
 
 
 def _quantile(values: FloatArray, q: float) -> float:

@@ -189,7 +189,7 @@ def _size_interval(capacities_units: Int64Array, resampled: FloatArray, target: 
 
 def filled_share(stream: Stream, history: History, wanted_units: int) -> float:
     """Share of a size, over all holders, that was filled before measuring began."""
-    filled = np.minimum(stream.footprint_units(0, history.first_measured), wanted_units)
+    filled = np.minimum(stream.footprint_units(history.first_measured), wanted_units)
     return float(filled.sum() / (len(filled) * wanted_units)) if len(filled) else 0.0
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import naive
-from tests.strategies import hashes_u64, prefix_forest_paths
-from tierscope.analytics.chains import Chains, densify
+from tests.strategies import prefix_forest_paths
+from tierscope.analytics.chains import Chains, numbered
 from tierscope.analytics.curve import hit_blocks_per_request, hit_ratio_curve
 from tierscope.domain.errors import BadInput
 
@@ -101,32 +101,41 @@ def test_a_working_set_cycled_needs_all_its_room():
     assert hits.tolist() == [0, 45, 60]
 
 
-@given(hashes=st.lists(hashes_u64 | st.integers(0, 9), max_size=200))
-def test_hashes_are_numbered_in_order_of_first_appearance(hashes):
-    """Equal hashes get one number, distinct ones never share it."""
+@given(paths=prefix_forest_paths(), salt=st.integers(0, 2**64 - 1))
+def test_hashes_are_numbered_in_order_of_first_appearance(paths, salt):
+    """Equal hashes get one number, distinct ones never share it, wherever chains branch and end."""
+    hashes = [hash_of(block, salt) for path in paths for block in path]
     seen: dict[int, int] = {}
     expected = [seen.setdefault(value, len(seen)) for value in hashes]
+    offsets = np.cumsum([0, *map(len, paths)])
 
-    ids, n_ids = densify(np.array(hashes, dtype=np.uint64))
+    chains = numbered(np.array(hashes, dtype=np.uint64), offsets)
 
-    assert ids.tolist() == expected
-    assert n_ids == len(seen)
+    assert chains.ids.tolist() == expected
+    assert chains.n_ids == len(seen)
+    assert chains.offsets.tolist() == offsets.tolist()
+
+
+def hash_of(block: int, salt: int) -> int:
+    """Small numbers that follow one another for some salts, any for others."""
+    return block if salt % 3 == 0 else hash((block, salt)) % 2**64
 
 
 def test_more_hashes_than_the_table_began_with_are_numbered_alike():
     """The table grows; chains that branch anywhere and counters that follow one another stay apart."""
     rng = np.random.default_rng(3)
     trunk = rng.integers(0, 2**64, 3000, dtype=np.uint64)
-    chains = [trunk[: rng.integers(3000)] for _ in range(20)] + [
-        np.arange(5000, dtype=np.uint64) << np.uint64(9)
-    ]
-    hashes = np.concatenate([np.append(chain, chain[:1] + np.uint64(i)) for i, chain in enumerate(chains)])
+    chains = [
+        np.append(trunk[: rng.integers(3000)], rng.integers(0, 2**64, rng.integers(4), dtype=np.uint64))
+        for _ in range(1500)
+    ] + [np.arange(5000, dtype=np.uint64) << np.uint64(9)]
+    hashes, offsets = np.concatenate(chains), np.cumsum([0, *map(len, chains)])
 
-    ids, n_ids = densify(hashes)
+    found = numbered(hashes, offsets)
 
     _, first = np.unique(hashes, return_index=True)
-    assert n_ids == len(first)
-    assert np.array_equal(hashes[np.sort(first)][ids], hashes)
+    assert found.n_ids == len(first)
+    assert np.array_equal(hashes[np.sort(first)][found.ids], hashes)
 
 
 @given(paths=prefix_forest_paths())

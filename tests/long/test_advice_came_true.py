@@ -1,0 +1,77 @@
+"""Fifty drawn deployments of the testbed: advice followed, and what came held against what was foretold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from tests.advised import Followed, drawn, followed
+from tierscope.advice.document import Estimate
+
+pytestmark = pytest.mark.long
+
+RUNS = 2 if os.environ.get("TIERSCOPE_LONG") == "sample" else 50
+LEAST_HELD = 0.9
+MOST_TTFT_ERROR = 0.15
+KNEE_WAITING_SHARE = 0.2
+"""Of the mean TTFT: where requests wait longer for a place in an engine, queues grow faster than traffic."""
+
+
+def holds(estimate: Estimate, came: float) -> bool:
+    return estimate.low <= came <= estimate.high
+
+
+def below_the_knee(run: Followed) -> bool:
+    return max(run.before.waiting_share, run.after.waiting_share) <= KNEE_WAITING_SHARE
+
+
+def runs() -> Iterator[tuple[int, Followed]]:
+    """The first deployments drawn whose advice is to change something."""
+    found = 0
+    for seed in count():
+        one = followed(drawn(seed))
+        if isinstance(one, Followed):
+            yield seed, one
+            found += 1
+        if found == RUNS:
+            return
+
+
+def told(seed: int, run: Followed) -> str:
+    """A row of the table."""
+    total, mean = run.predicted.hit_ratio.total, run.predicted.ttft_mean_seconds
+    changes = ", ".join(
+        f"{change.target} {_size(change.from_)} → {_size(change.to)}" for change in run.changes
+    )
+    share = f"{total.value:.1%} ({total.low:.1%} – {total.high:.1%}) | {run.after.total:.1%}"
+    held = "in" if holds(total, run.after.total) else "**out**"
+    time = "not told | " if mean is None else f"{1000 * mean.value:.0f} ms | "
+    time += f"{1000 * run.after.mean:.0f} ms" + ("" if below_the_knee(run) else ", beyond the knee")
+    return f"| {seed} | {changes} | {share} | {held} | {time} |"
+
+
+def _size(value: float | str) -> str:
+    return f"{value / 2**30:.4g} GiB" if isinstance(value, float) and value > 2**20 else f"{value}"
+
+
+def test_hit_ratios_lie_in_their_intervals_and_the_mean_ttft_is_near():
+    """At least nine of ten in all tiers together; the mean TTFT of all but a tenth within 15 %, below the knee."""
+    held, near = [], []
+    print(
+        "\n| seed | change | hit ratio foretold | came | | mean TTFT foretold | came |\n|---|---|---|---|---|---|---|"
+    )
+    for seed, run in runs():
+        print(told(seed, run), flush=True)
+        held.append(holds(run.predicted.hit_ratio.total, run.after.total))
+        mean = run.predicted.ttft_mean_seconds
+        if mean is not None and below_the_knee(run):
+            near.append(abs(mean.value / run.after.mean - 1) <= MOST_TTFT_ERROR)
+
+    print(
+        f"hit ratio inside its interval in {sum(held)} of {len(held)}, mean TTFT near in {sum(near)} of {len(near)}"
+    )
+    assert sum(held) >= LEAST_HELD * len(held)
+    assert sum(near) >= LEAST_HELD * len(near)

@@ -1,0 +1,116 @@
+"""What earlier advice was off by, and how much wider the next intervals are for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tierscope.advice.afterwards import Followed
+from tierscope.advice.document import Estimate
+from tierscope.advice.widening import HitRatioWidening, OutcomeSummary
+
+COVERAGE = 0.95
+"""The share of predictions that intervals are to hold: that of every interval of the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """How much wider than without outcomes intervals are: hit ratios by tier and in total, TTFT as a ratio.
+
+    0 everywhere without outcomes, and never less: what came out right makes nobody surer of the next change.
+    """
+
+    compared: int = 0
+    missed: int = 0
+    l0: float = 0.0
+    l1: float = 0.0
+    l2: float = 0.0
+    total: float = 0.0
+    ttft_ratio: float = 0.0
+
+    def hit_ratio(self) -> tuple[float, float, float, float]:
+        """What is added on both sides of l0, l1, l2 and their sum."""
+        return self.l0, self.l1, self.l2, self.total
+
+    def ttft(self, estimate: Estimate) -> Estimate:
+        """The same time with an interval that is wider on both sides."""
+        factor = 1 + self.ttft_ratio
+        return Estimate(estimate.value, estimate.low / factor, estimate.high * factor)
+
+    def summary(self) -> OutcomeSummary | None:
+        """What the document says of it; None where nothing was compared."""
+        if not self.compared:
+            return None
+        return OutcomeSummary(
+            self.compared, self.missed, HitRatioWidening(*self.hit_ratio()), self.ttft_ratio
+        )
+
+
+UNTRIED = Learned()
+"""No advice was followed yet."""
+
+
+def learned_from(earlier: Iterable[Followed]) -> Learned:
+    """Make the next intervals so wide that earlier ones, made as wide, had held 95 % of what came.
+
+    Split conformal prediction: of n distances between what came and the interval as it was before any
+    outcome, the one of rank ceil((n + 1) 0.95) is added. Of fewer than 19 there is no such rank; then it is
+    the largest. (Vovk, Gammerman & Shafer, Algorithmic Learning in a Random World, 2005, section 2.2.)
+    """
+    compared = [one for one in earlier if one.observed is not None]
+    ratios = {
+        name: _rank([distance for one in compared if (distance := _hit_distance(one, name)) is not None])
+        for name in ("l0", "l1", "l2", "total")
+    }
+    times = [distance for one in compared if (distance := _ttft_distance(one)) is not None]
+    missed = sum(_is_outside(one) for one in compared)
+    return Learned(len(compared), missed, **ratios, ttft_ratio=_rank(times))
+
+
+def _rank(distances: Sequence[float]) -> float:
+    """The distance that 95 % of all, and of one more, are not above; 0 at least."""
+    if not distances:
+        return 0.0
+    rank = min(math.ceil((len(distances) + 1) * COVERAGE), len(distances))
+    return max(sorted(distances)[rank - 1], 0.0)
+
+
+def _hit_distance(one: Followed, name: str) -> float | None:
+    """How far outside the interval, as it was without outcomes, a share came: negative inside."""
+    assert one.observed is not None
+    came = one.observed.hit_ratio if name == "total" else getattr(one.observed, name)
+    if came is None:
+        return None
+    said: Estimate = getattr(one.predicted.hit_ratio, name)
+    wider = 0.0 if one.widened is None else float(getattr(one.widened.hit_ratio, name))
+    return max(said.low - came, came - said.high) + wider
+
+
+def _ttft_distance(one: Followed) -> float | None:
+    """By which ratio the farthest of the times was outside its interval, as it was without outcomes."""
+    factor = 1 + (0.0 if one.widened is None else one.widened.ttft_ratio)
+    pairs = _times(one)
+    if not pairs:
+        return None
+    return max(max(said.low / came, came / said.high) for said, came in pairs) * factor - 1
+
+
+def _times(one: Followed) -> list[tuple[Estimate, float]]:
+    assert one.observed is not None
+    return [
+        (said, came)
+        for said, came in (
+            (one.predicted.ttft_mean_seconds, one.observed.ttft_mean_seconds),
+            (one.predicted.ttft_p50_seconds, one.observed.ttft_p50_seconds),
+            (one.predicted.ttft_p90_seconds, one.observed.ttft_p90_seconds),
+        )
+        if said is not None and came is not None and came > 0
+    ]
+
+
+def _is_outside(one: Followed) -> bool:
+    """Whether what came lay outside the interval that was given, in the total or any time."""
+    assert one.observed is not None
+    pairs = [(one.predicted.hit_ratio.total, one.observed.hit_ratio), *_times(one)]
+    return not all(said.low <= came <= said.high for said, came in pairs)
