@@ -114,8 +114,8 @@ def main() -> None:
     document = recommend(evidence, DEPLOYMENT, now_unix_seconds=DAY)
     seconds, held = time.thread_time() - began, _resident_bytes("VmHWM") - before
     print(
-        f"{evidence.window.accesses} {seconds:.2f} {held} block accesses, seconds of a core, bytes beside the "
-        f"window of {before / 2**30:.2f} GiB; load {os.getloadavg()[0]:.0f}; {document.status.value}: "
+        f"{evidence.window.accesses} {seconds:.2f} {held} block accesses, seconds of a core, bytes beside "
+        f"the window of {before / 2**30:.2f} GiB; load {os.getloadavg()[0]:.0f}; {document.status.value}: "
         f"{[change.id for change in document.changes]}"
     )
 

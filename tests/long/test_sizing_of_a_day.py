@@ -11,17 +11,15 @@ import pytest
 pytestmark = pytest.mark.long
 
 SESSIONS = 10_000 if os.environ.get("TIERSCOPE_LONG") == "sample" else 100_000
-MOST_SECONDS_PER_ACCESS = 1e-7
 MOST_BYTES_PER_ACCESS = 2**30 / 1e8
 
 
-def test_a_hundred_million_accesses_are_sized_in_seconds_within_a_gibibyte():
-    """Processor time, and memory beside the window itself; ten times fewer sessions in a sample."""
+def test_a_hundred_million_accesses_are_sized_within_a_gibibyte():
+    """Memory beside the window itself, and prints what it takes; a tenth of the sessions in a sample."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.sized_day", str(SESSIONS)], check=True, capture_output=True, text=True
     )
     print(f"\n{ran.stdout}")
-    accesses, seconds, held = (float(word) for word in ran.stdout.split()[:3])
+    accesses, _, held = (float(word) for word in ran.stdout.split()[:3])
 
     assert held / accesses < MOST_BYTES_PER_ACCESS
-    assert seconds / accesses < MOST_SECONDS_PER_ACCESS

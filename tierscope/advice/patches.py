@@ -174,7 +174,8 @@ def _apply_l2(deployment: Deployment, to_bytes: float) -> Apply:
         entries = [{"mountPath": directory.path, "size": size} for directory in directories]
     return Apply(
         f"Helm values of the Curvine release. The pool is worker.replicas x the sum of "
-        f"worker.storage.dataDirs[i].size; this is written for {workers} workers{assumed} with "
+        f"worker.storage.dataDirs[i].size; this is written for {workers} worker{'' if workers == 1 else 's'}"
+        f"{assumed} with "
         f"{len(entries)} data {'directory' if len(entries) == 1 else 'directories'} each. Helm replaces the "
         "list as a whole: keep each entry's name, type, hostPath and mountPath, and set its size. With a PVC "
         "instead of a hostPath the size is immutable: resize the claims by hand first.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from tierscope.advice.document import Alternative, Estimate, InstanceChoice, Recommendation
 from tierscope.domain.tiers import Tier
 from tierscope.report.markup import Child, el, table
-from tierscope.report.words import NOT_KNOWN, estimate_ratio, estimate_seconds, seconds, size, time
+from tierscope.report.words import NOT_KNOWN, SPACE, estimate_ratio, estimate_seconds, seconds, size, time
 
 
 def ahead(found: Recommendation) -> Iterator[Child]:
@@ -44,7 +44,8 @@ def cost(value: Estimate | None, currency: str | None) -> str:
 
 
 def _sizes(sizes: Mapping[Tier, float], arguments: Mapping[str, str] | None = None) -> str:
-    parts = [f"{tier.value.upper()} {size(held)}" for tier, held in sizes.items()]
+    # A tier and its size are not parted at the end of a line.
+    parts = [f"{tier.value.upper()}{SPACE}{size(held)}" for tier, held in sizes.items()]
     return ", ".join([*parts, *(f"{name}={value}" for name, value in (arguments or {}).items())])
 
 

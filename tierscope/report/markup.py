@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 from pydantic import JsonValue
 
+from tierscope.report.words import NOT_KNOWN
+
 
 class Html(str):
     """Markup. Whatever is only `str` is text."""
@@ -60,15 +62,36 @@ def data(identity: str, value: JsonValue) -> Html:
 
 def table(caption: str, titles: Iterable[str], rows: Iterable[Iterable[Child]]) -> Html:
     """A table whose first column names the rows; numbers are told by their text and set to the right."""
-    head = el("tr", *(el("th", title, scope="col") for title in titles))
-    body = (el("tr", *(_cell(number, cell) for number, cell in enumerate(row))) for row in map(tuple, rows))
+    cells = [tuple(row) for row in rows]
+    numeric = {column for row in cells for column, cell in enumerate(row) if column and _is_number(cell)}
+    head = el(
+        "tr",
+        *(
+            el("th", title, scope="col", class_="number" if column in numeric else None)
+            for column, title in enumerate(titles)
+        ),
+    )
+    body = (
+        el("tr", *(_cell(column, cell, column in numeric) for column, cell in enumerate(row)))
+        for row in cells
+    )
     whole = el("table", el("caption", caption), el("thead", head), el("tbody", *body))
     # Wide tables scroll by themselves, by keyboard too, and never the page.
     return el("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def _cell(column: int, cell: Child) -> Html:
+def _is_number(cell: Child) -> bool:
+    return not isinstance(cell, Html) and cell is not None and cell[:1] in set("0123456789+−≥")
+
+
+def _cell(column: int, cell: Child, is_numeric: bool) -> Html:
     if column == 0:
         return el("th", cell, scope="row")
-    is_number = not isinstance(cell, Html) and bool(cell) and cell is not None and cell[0] in "0123456789+−≥"
-    return el("td", cell, class_="number" if is_number else None)
+    if not _is_number(cell):
+        return el("td", cell, class_="number" if is_numeric and cell == NOT_KNOWN else None)
+    value, bracket, interval = str(cell).partition(" (")
+    if not bracket:
+        return el("td", cell, class_="number")
+    # Where a table is narrow, the interval goes below its value as a whole.
+    parts = (el("span", part, class_="whole") for part in (value, f"({interval}"))
+    return el("td", next(parts), " ", next(parts), class_="number estimate")
