@@ -19,12 +19,13 @@ from tierscope.testbed.config import Mix, TestbedConfig
 from tierscope.testbed.routers import ROUTERS
 from tierscope.testbed.testbed import Testbed
 
-HOUR = 3600.0
+SPAN = 1800.0
+"""Virtual seconds that advice sees, and that are measured after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What the hour after a change brought: shares of prompt tokens, and TTFT in seconds."""
+    """What the half hour after a change brought: shares of prompt tokens, and TTFT in seconds."""
 
     l0: float
     l1: float
@@ -56,11 +57,11 @@ class Followed:
 
 
 def drawn(seed: int) -> TestbedConfig:
-    """A deployment with an hour of traffic, its sizes, traffic, router and aim drawn."""
+    """A deployment with half an hour of traffic, its sizes, traffic, router and aim drawn."""
     rng = np.random.default_rng(seed)
     load = rng.uniform(0.5, 1.2)
-    per_replica = Mix()
-    replicas = int(rng.integers(2, 6))
+    usual = Mix()
+    replicas = int(rng.integers(2, 4))
     share = load * replicas / 4
     kinds = rng.uniform(0.5, 1.5, 4) * share
     return TestbedConfig(
@@ -70,15 +71,15 @@ def drawn(seed: int) -> TestbedConfig:
         l0_bytes=float(rng.choice([2, 4, 8])) * GIB,
         l1_bytes=float(rng.choice([4, 8, 16, 32, 64])) * GIB,
         l2_bytes=float(rng.choice([256, 384, 512])) * GIB,
-        l2_ttl_seconds=float(rng.choice([900.0, 1800.0, 3600.0])),
+        l2_ttl_seconds=float(rng.choice([600.0, 900.0, 1800.0])),
         objective=_aim(rng),
-        duration_seconds=HOUR,
+        duration_seconds=SPAN,
         mix=replace(
-            per_replica,
-            agents_per_second=per_replica.agents_per_second * kinds[0],
-            chats_per_second=per_replica.chats_per_second * kinds[1],
-            documents_per_second=per_replica.documents_per_second * kinds[2],
-            unrelated_per_second=per_replica.unrelated_per_second * kinds[3],
+            usual,
+            agents_per_second=usual.agents_per_second * kinds[0],
+            chats_per_second=usual.chats_per_second * kinds[1],
+            documents_per_second=usual.documents_per_second * kinds[2],
+            unrelated_per_second=usual.unrelated_per_second * kinds[3],
         ),
     )
 
@@ -93,20 +94,20 @@ def _aim(rng: np.random.Generator) -> Objective:
 
 
 def followed(config: TestbedConfig) -> Followed | Recommendation:
-    """Advise after an hour, apply all that is advised, and measure the hour after that one.
+    """Advise after half an hour, apply all that is advised, and measure the half hour after that one.
 
-    The second hour's traffic was never seen when the advice was given. Sizes alone are asked about where
+    The second half hour's traffic was never seen when the advice was given. Sizes alone are asked about where
     routing is by session; the comparison of routers is what takes long. A document without a change, or with
     one that the testbed has no router for, is handed back.
     """
     before = run_fleet(config)
     advise = Advisor() if config.routing is RoutingPolicy.ROUNDROBIN else recommend
-    document = advise(before, Testbed(config).deployment(), now_unix_seconds=HOUR)
+    document = advise(before, Testbed(config).deployment(), now_unix_seconds=SPAN)
     changed = dict(_changed(document))
     if not document.changes or changed.get("routing", config.routing) not in ROUTERS:
         return document
-    after = run_fleet(replace(config, **changed, duration_seconds=2 * HOUR))
-    return Followed(config, document, came(before.window, 0.3 * HOUR), came(after.window, HOUR))
+    after = run_fleet(replace(config, **changed, duration_seconds=2 * SPAN))
+    return Followed(config, document, came(before.window, 0.3 * SPAN), came(after.window, SPAN))
 
 
 def _changed(document: Recommendation) -> Iterator[tuple[str, object]]:

@@ -81,6 +81,9 @@ def test_an_advised_size_attains_what_the_best_one_does(made, advised):
         chosen["l0"] = best["l0"]
     attained, possible = made.later(**chosen), made.later(**best)
     objective = made.scenario.objective
+    if best:
+        regret = 1 - attained.hit_ratio / possible.hit_ratio if possible.hit_ratio else 0.0
+        print(f"\n| {made.scenario.name} | {objective.kind.value} | {regret:.2%} |")
 
     if objective.kind is ObjectiveKind.LOWEST_COST:
         asked = max(objective.target, possible.ttft_seconds)
