@@ -174,7 +174,7 @@ def stack_runs(paths: Paths, requests: Int64Array) -> Runs:
     """Put some requests (m,), ascending, through one LRU stack that nobody else touches."""
     offsets = np.zeros(len(requests) + 1, np.int64)
     fresh = np.zeros(len(requests), np.int32)
-    tree, turn = np.zeros(len(requests) + 1, np.int64), np.zeros(paths.requests + 1, np.int32)
+    tree, turn = np.zeros(len(requests) + 1, np.int64), np.zeros(paths.requests, np.int64)
     depth, length = _stack_runs(paths, requests, _nobodys(paths), tree, turn, offsets, fresh)
     return Runs(offsets, depth, length, fresh)
 
@@ -185,7 +185,7 @@ def _stack_runs(
     requests: Int64Array,
     owners: Owners,
     tree: Int64Array,
-    turn: Int32Array,
+    turn: Int64Array,
     offsets: Int64Array,
     fresh: Int32Array,
 ) -> tuple[Int32Array, Int32Array]:
