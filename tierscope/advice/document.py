@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
+from tierscope.advice.curves import Curve
 from tierscope.advice.widening import OutcomeSummary
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.errors import BadInput
@@ -243,24 +244,6 @@ class Change:
     risks: tuple[str, ...]
     apply: tuple[Apply, ...]
     revert_if: tuple[RevertIf, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One size and the hit ratio expected there."""
-
-    capacity_bytes: float
-    hit_ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Hit ratio of a tier and those above it for each size of one holder; other tiers as advised."""
-
-    capacity_bytes: tuple[float, ...]
-    hit_ratio: tuple[float, ...]
-    current: Point | None
-    recommended: Point | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tierscope.advice.curves import Curve, Point
 from tierscope.advice.document import (
     Alternative,
     Change,
     ChangeKind,
-    Curve,
     Estimate,
     HitRatios,
-    Point,
     Predicted,
 )
 from tierscope.advice.learned import UNTRIED, Learned

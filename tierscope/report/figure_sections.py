@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tierscope.advice.document import Curve, Recommendation
+from tierscope.advice.curves import Curve
+from tierscope.advice.document import Recommendation
 from tierscope.advice.explain import Explanation, MissCauses
 from tierscope.analytics.misses import Cause
 from tierscope.domain.events import SourceCoverage

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from tierscope.advice.document import Curve
+from tierscope.advice.curves import Curve
 from tierscope.advice.explain import Explanation, TtftByTier
 from tierscope.analytics.misses import Cause
 from tierscope.analytics.prefixes import SharedPrefix
