@@ -47,6 +47,11 @@ class PrometheusServer:
             self.close()
         raise AssertionError(f"Prometheus does not start:\n{self._log.read_text()}")
 
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Series of an instant query; fails with Prometheus' words where it refuses the expression."""
         answer = self._client.get("/api/v1/query", params={"query": expression}).json()

@@ -1,0 +1,1 @@
+"""A hundred engines' worth of traffic, what runs under it, and what that costs."""

@@ -1,0 +1,113 @@
+"""A day in a minute: the collector's clock is ours, and misbehaves, while its retention runs all the time.
+
+The hours pass as fast as they are stored. On the way the collector's clock is an hour ahead for a while, an
+hour behind for a while, a second behind (a leap second as Unix counts it), and the time zone changes to
+summer time and back. Requests become sums of their hour after two hours, and go after twelve.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from collectors.collector import Collector
+from tests.exporting import await_true
+from tests.ledgers import START, Ledger
+from tierscope.domain.requests import NO_TOKENS, RequestRecord
+from tierscope.domain.settings import CollectorSettings, FeedSource
+from tierscope.domain.window import TimeSpan
+from tierscope.feed.feed_publisher import FeedPublisher
+from tierscope.storage.retention import horizons
+
+pytestmark = pytest.mark.long
+
+HOURS = 24
+STEP_SECONDS = 60.0 if os.environ.get("TIERSCOPE_LONG") == "sample" else 6.0
+AN_HOUR = round(3600 / STEP_SECONDS)
+RAW_HOURS, SUM_HOURS = 2, 12
+WRONG_BY = {6: 3600.0, 15: -3600.0, 18: -1.0}
+"""Hours in which the clock is wrong, and by how much."""
+ALL_TIME = TimeSpan(0.0, 1e11)
+MOST_GROWTH = 1.25
+
+
+class Clock:
+    """Shows what a test says."""
+
+    def __init__(self) -> None:
+        self.unix_seconds = START
+
+    def __call__(self) -> float:
+        return self.unix_seconds
+
+
+@pytest.fixture
+def summer_time():
+    """A time zone whose summer begins and ends within the day."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "STD0DST,J319/2,J319/12"
+    time.tzset()
+    yield
+    os.environ.pop("TZ") if before is None else os.environ.update(TZ=before)
+    time.tzset()
+
+
+@pytest.mark.usefixtures("summer_time")
+def test_a_day_passes_and_the_store_stays_as_large_as_its_bounds(tmp_path, capsys):
+    """What is kept adds up to what was sent in that time; the file stops growing once bounds are reached."""
+    clock = Clock()
+    feed = FeedPublisher("node-1", "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", 1 << 26, clock)
+    settings = CollectorSettings(
+        store_path=str(tmp_path / "store.duckdb"),
+        feeds=(FeedSource(name="node-1", endpoint=feed.endpoint, replay_endpoint=feed.replay_endpoint),),
+        keep_raw_seconds=3600.0 * RAW_HOURS,
+        keep_hourly_seconds=3600.0 * SUM_HOURS,
+        maintain_seconds=0.1,
+        flush_seconds=0.05,
+    )
+    batches = Ledger(seed=3).batches(HOURS * AN_HOUR, step_seconds=STEP_SECONDS)
+    collector = Collector(settings, recommend=lambda *_, **__: None, clock=clock)
+    used = []
+    with closing(feed), closing(collector):
+        collector.start()
+        reader = collector.reader()
+
+        def horizon():
+            with reader._database.reading() as cursor:
+                return horizons(cursor)
+
+        def stored():
+            position = collector._store.position("node-1")
+            return 0 if position is None else position.sequence + 1
+
+        for hour in range(HOURS):
+            published = batches[hour * AN_HOUR : (hour + 1) * AN_HOUR]
+            clock.unix_seconds = START + 3600 * (hour + 1) + WRONG_BY.get(hour, 0.0)
+            for one in published:
+                feed.publish(one.entries)
+            await_true(lambda hour=hour: stored() == (hour + 1) * AN_HOUR, f"hour {hour} is stored")
+            due = int(clock.unix_seconds // 3600) - RAW_HOURS
+            await_true(
+                lambda due=due, hour=hour: hour < RAW_HOURS or (horizon().hourly or 0) >= due - 1,
+                f"hour {hour} is reduced",
+            )
+            used.append(collector._store.used_bytes())
+        gone = horizon().gone
+        await_true(lambda: collector.alive, "every thread runs")
+        kept = reader.totals("prod", "chat", ALL_TIME)
+
+    assert gone is not None
+    assert gone >= START // 3600 + HOURS - SUM_HOURS - 1
+    records = [entry for one in batches for entry in one.entries if isinstance(entry, RequestRecord)]
+    sent = [one for one in records if one.counts and one.admitted_unix_seconds >= 3600 * gone]
+    assert kept == sum((one.tokens for one in sent), NO_TOKENS)
+    with capsys.disabled():
+        print(
+            f"\n{len(records):,} requests in {HOURS} h; kept {len(sent):,} as sums or rows; bytes by hour "
+            f"{[round(size / 1e6, 2) for size in used]} MB; load {os.getloadavg()[0]:.0f}"
+        )
+    assert np.mean(used[-4:]) < MOST_GROWTH * np.mean(used[SUM_HOURS : SUM_HOURS + 4])
