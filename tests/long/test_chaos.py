@@ -1,0 +1,80 @@
+"""Everything that runs is killed, paused, cut off, filled up and restarted: nothing is lost that is not told.
+
+make long ARGS="tests/long/test_chaos.py -s"                          # 200 faults, forty minutes
+TIERSCOPE_LONG=sample … tests/long/test_chaos.py -s                    # 5 faults
+TIERSCOPE_CHAOS=7,50 make long ARGS="tests/long/test_chaos.py -s"      # another seed, so many faults
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+
+import pytest
+
+from tests import lakes
+from tests.load.namespaces import UNSHARE, can_unshare
+
+pytestmark = pytest.mark.long
+
+SAMPLED = os.environ.get("TIERSCOPE_LONG") == "sample"
+SEED, FAULTS = map(int, os.environ.get("TIERSCOPE_CHAOS", "1,5" if SAMPLED else "1,200").split(","))
+POLLED = ("vllm_metrics", "lmcache_metrics", "curvine_master", "curvine_workers")
+"""Pages: a poll that got no answer is missing for good, and counted; the next one tells what there is."""
+
+
+@pytest.fixture(scope="module")
+def chaos(repository, tmp_path_factory):
+    """What a run of chaos came to; skips, naming what is missing."""
+    if not lakes.BINARIES:
+        pytest.skip("PostgreSQL is not installed; `make system` installs it (package postgresql)")
+    if not can_unshare():
+        pytest.skip("no network of its own: this wants root, unshare and ip (package iproute2)")
+    folder = tmp_path_factory.mktemp("chaos")
+    run = subprocess.run(
+        [*UNSHARE, sys.executable, "-m", "tests.load.chaos", str(SEED), str(FAULTS), str(folder)],
+        cwd=repository,
+        env=os.environ | {"PYTHONPATH": str(repository)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-3000:]
+    return json.loads(run.stdout)
+
+
+def test_whatever_befalls_it_sums_are_kept_and_nobody_has_to_help(chaos, capsys):
+    """Store and engines agree to the token; after each fault the store caught up by itself."""
+    with capsys.disabled():
+        told(chaos)
+
+    assert [one for one in chaos["faults"] if one["recovered_seconds"] is None] == []
+    assert len(chaos["faults"]) == FAULTS
+    assert chaos["settled_seconds"] is not None
+    assert chaos["stored"] == chaos["sent"]
+    streams = [source for source in chaos["sources"] if not source[0].startswith(POLLED)]
+    assert {source: lost for source, _, *lost in streams if any(lost)} == {}
+
+
+def told(chaos):
+    """The table of docs/measurements.md."""
+    by_kind = defaultdict(list)
+    for fault in chaos["faults"]:
+        by_kind[fault["kind"]].append(fault)
+    loads = [fault["load"] for fault in chaos["faults"]]
+    print(
+        f"\nseed {chaos['seed']}, {len(chaos['faults'])} faults in {chaos['seconds'] / 60:.0f} min, load "
+        f"{min(loads):.0f} to {max(loads):.0f}, restarts {chaos['restarts']}\n"
+        "| fault | times | had everything again after, median | longest |\n|---|---|---|---|"
+    )
+    for kind, faults in sorted(by_kind.items()):
+        took = [fault["recovered_seconds"] or float("inf") for fault in faults]
+        print(f"| {kind} | {len(faults)} | {statistics.median(took):.1f} s | {max(took):.1f} s |")
+    for name in ("sent", "stored"):
+        print(name, chaos[name])
+    for source, received, missing, undecodable in sorted(chaos["sources"]):
+        print(f"{source}: {received} received, {missing} missing, {undecodable} unreadable")
