@@ -25,6 +25,7 @@ from exporters.vllm.events import decode_events
 from exporters.vllm.hook import decode_records
 from exporters.vllm.parse import parse_engine_page
 from exporters.vllm.residency import Residency
+from tests import fuzzing_caches
 from tests.captured import ENGINE, event_payloads, hook_payloads
 from tests.ledgers import Ledger
 from tierscope.domain.errors import BadInput
@@ -141,6 +142,10 @@ TARGETS = {
     "events": Target(events, _events),
     "hook": Target(hook, _hook),
     "feed": Target(feed, _feed),
+    "cache-records": Target(fuzzing_caches.cache_records, fuzzing_caches.cache_record_seeds),
+    "controller": Target(fuzzing_caches.controller, fuzzing_caches.controller_seeds),
+    "coordinator": Target(fuzzing_caches.coordinator, fuzzing_caches.coordinator_seeds),
+    "documents": Target(fuzzing_caches.documents, fuzzing_caches.document_seeds),
 }
 
 
@@ -195,11 +200,13 @@ def _splice(data: bytes, rng: random.Random, seeds: list[bytes]) -> bytes:
 
 
 def _value(data: bytes, rng: random.Random, _seeds: list[bytes]) -> bytes:
-    """Another value somewhere inside a msgpack document; anything else stays as it is."""
-    try:
-        return msgspec.msgpack.encode(_with_another(msgspec.msgpack.decode(data), rng))
-    except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError, TypeError, RecursionError):
-        return data
+    """Another value somewhere inside a document of either kind; anything else stays as it is."""
+    for codec in (msgspec.msgpack, msgspec.json):
+        try:
+            return codec.encode(_with_another(codec.decode(data), rng))
+        except (msgspec.MsgspecError, UnicodeError, OverflowError, TypeError, ValueError, RecursionError):
+            continue
+    return data
 
 
 def _with_another(value: object, rng: random.Random) -> object:

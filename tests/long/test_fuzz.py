@@ -1,4 +1,4 @@
-"""A hundred thousand mutated frames and pages, and a fuzzer that is led by what it has covered."""
+"""Mutated frames, pages and documents by the hundred thousand, and a fuzzer led by what it has covered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 SAMPLED = os.environ.get("TIERSCOPE_LONG") == "sample"
 MUTATIONS = 25_000
-"""A reader; a hundred thousand in all."""
+"""A reader and seed."""
 RUNS = 5_000 if SAMPLED else 50_000
 """Inputs of the coverage-guided fuzzer, a reader."""
 ATHERIS = "atheris>=3,<4"
