@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -176,3 +177,12 @@ def test_a_trace_is_simulated_and_held_out(folder):
 def test_a_size_is_planned():
     """Exporters, collectors, disk."""
     assert "collector" in tierscope(of("tierscope plan"))
+
+
+def test_the_locks_are_audited(folder):
+    """Against a database that knows nothing of what is pinned."""
+    (folder / "advisory-database/vulns/nothing").mkdir(parents=True)
+    python, script, database = shlex.split(of(".venv/bin/python"))
+
+    assert python == ".venv/bin/python"
+    assert "0 hits" in run(sys.executable, ROOT / script, folder / database)
