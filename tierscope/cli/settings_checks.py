@@ -48,7 +48,7 @@ def _check_for(name: str) -> Check:
         return SHARE
     if name.endswith("_ratio") or "_ratios[" in name:
         return RATIO
-    if name == "rank":
+    if name in ("rank", "tenant_series"):
         return NOT_NEGATIVE
     return POSITIVE
 

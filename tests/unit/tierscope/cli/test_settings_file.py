@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tierscope.cli.settings_file import field_path, load_deployment, load_settings
+from tierscope.cli.settings_file import field_path, load_deployment, load_settings, write_settings
 from tierscope.domain.deployment import Deployment, Objective, ObjectiveKind, RoutingPolicy, TierConfig
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.settings import Settings
@@ -71,6 +71,13 @@ def test_the_example_in_the_docs_is_a_settings_file():
 def test_an_empty_file_means_the_defaults(write):
     """A file without a line is a settings file in which nothing was changed."""
     assert load_settings(write("")) == Settings()
+
+
+def test_the_defaults_written_out_are_a_settings_file(tmp_path):
+    """No default is refused: our own commands hand their children settings that way."""
+    write_settings(Settings(), tmp_path / "settings.yaml")
+
+    assert load_settings(tmp_path / "settings.yaml") == Settings()
 
 
 def test_all_problems_are_listed_with_their_fields(write):
