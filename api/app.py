@@ -88,8 +88,8 @@ def _serve_sums(app: FastAPI, reader: Reader, clock: Clock) -> None:
             name,
             span.start_unix_seconds,
             span.end_unix_seconds,
-            records=Tokens.of(reader.totals(namespace, name, span)),
-            engines=Tokens.of(reader.engine_totals(namespace, name, span)),
+            records=Tokens.of(reader.totals(namespace, name, span).tokens),
+            engines=Tokens.of(reader.engine_totals(namespace, name, span).tokens),
             completeness_ratio=completeness_ratio(of_endpoint(reader.coverage(span), namespace, name)),
         )
 

@@ -89,7 +89,7 @@ def material_of(
         read_at_unix_seconds=now_unix_seconds,
         recommendation=_told(lambda: _recommendation(reader, who), "The recommendation", absent),
         explanation=explanation,
-        engines=_told(lambda: reader.engine_totals(*who, span), "The engines' own counters", absent),
+        engines=_told(lambda: reader.engine_totals(*who, span).tokens, "The engines' own counters", absent),
         sources=_told(lambda: _sources(reader, who, span), "The sources", absent) or (),
         followed=_told(lambda: _followed(reader, who, now_unix_seconds), "Earlier advice", absent) or (),
         absent=tuple(absent),

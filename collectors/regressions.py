@@ -134,7 +134,7 @@ class RegressionWatcher(Worker):
             is_last = span.end_unix_seconds >= until
             if is_last:
                 span = _stored(window, span)
-            samples = self._reader.samples(*name, span)
+            samples = self._reader.samples(*name, span).samples
             changes = changes_within(self._reader.deployments(*name, span), span)
             for group, found in watched.watch.feed(window, samples, changes):
                 alone = len(watched.watch.detectors()) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import duckdb
 import numpy as np
 
 from tierscope.domain.batch import FeedBatch, FeedPosition
@@ -18,18 +19,13 @@ REPLICAS = 4
 REQUESTS_A_BATCH = 500
 
 
-def batches(trace: Trace, rounds: int) -> Iterator[FeedBatch]:
-    """Yield the history in order of time. Every round asks for the same blocks; a session has one replica."""
+def batches(trace: Trace) -> Iterator[FeedBatch]:
+    """Yield one round in order of time. A session has one replica."""
     order = np.argsort(trace.at_ms, kind="stable")
-    sequence = 0
-    for number in range(rounds):
-        began = START + number * round_seconds(trace)
-        for start in range(0, len(order), REQUESTS_A_BATCH):
-            chosen = order[start : start + REQUESTS_A_BATCH]
-            records = tuple(_record(trace, int(row), number, began) for row in chosen)
-            at = records[-1].admitted_unix_seconds
-            yield FeedBatch(FeedPosition("history", 1, sequence), at, records)
-            sequence += 1
+    for sequence, start in enumerate(range(0, len(order), REQUESTS_A_BATCH)):
+        records = tuple(_record(trace, int(row)) for row in order[start : start + REQUESTS_A_BATCH])
+        at = records[-1].admitted_unix_seconds
+        yield FeedBatch(FeedPosition("history", 1, sequence), at, records)
 
 
 def round_seconds(trace: Trace) -> int:
@@ -37,15 +33,32 @@ def round_seconds(trace: Trace) -> int:
     return 3600 * (int(trace.at_ms.max()) // 3_600_000 + 1)
 
 
-def _record(trace: Trace, row: int, number: int, began: float) -> RequestRecord:
+def repeat(cursor: duckdb.DuckDBPyConnection, trace: Trace, rounds: int) -> None:
+    """Write the store's one round again, so that there are so many: the same rows, later, under other ids."""
+    seconds = round_seconds(trace)
+    for number in range(1, rounds):
+        name = number * 0x9E3779B97F4A7C15 % 2**64
+        cursor.execute(
+            f"""
+            INSERT INTO requests BY NAME SELECT * REPLACE (
+              xor(id, {name}::UBIGINT) AS id, xor(parent_id, {name}::UBIGINT) AS parent_id,
+              CAST(hour + {number * seconds // 3600} AS INTEGER) AS hour,
+              arrived_unix_seconds + {number * seconds} AS arrived_unix_seconds,
+              admitted_unix_seconds + {number * seconds} AS admitted_unix_seconds
+            ) FROM requests WHERE admitted_unix_seconds < {START + seconds}
+            """
+        )
+
+
+def _record(trace: Trace, row: int) -> RequestRecord:
     blocks = trace.block_ids[trace.offsets[row] : trace.offsets[row + 1]].astype(np.uint64)
     session, prompt = int(trace.session[row]), int(trace.input_tokens[row])
-    at = began + float(trace.at_ms[row]) / 1000
+    at = START + float(trace.at_ms[row]) / 1000
     computed = min(prompt, 4 * trace.block_tokens)
     return RequestRecord(
         engine=EngineId("prod", "chat", f"chat-{session % REPLICAS}"),
         model="claude",
-        request_id=f"{number}-{row}",
+        request_id=str(row),
         attempt=0,
         status=RequestStatus.SERVED,
         tokens=TokenSplit(prompt, l0=prompt - computed, computed=computed),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import StoreUnusable
-from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.events import SourceCoverage
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
-from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.domain.window import CoveredSamples, CoveredTokens, Evidence, RequestWindow, TimeSpan
 
 Name = tuple[str, str]
 
@@ -37,19 +37,20 @@ class StoredInMemory:
         found = self.evidences.get((namespace, endpoint))
         return found.window.span if found else None
 
-    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         self.asked.append(span)
-        return self.records.get((namespace, endpoint), NO_TOKENS)
+        return CoveredTokens(self.records.get((namespace, endpoint), NO_TOKENS), self.sources)
 
-    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         self.asked.append(span)
-        return self.engines.get((namespace, endpoint), NO_TOKENS)
+        return CoveredTokens(self.engines.get((namespace, endpoint), NO_TOKENS), self.sources)
 
     def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
         return self.evidence(namespace, endpoint, span).window
 
-    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
-        return self.evidence(namespace, endpoint, span).samples
+    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredSamples:
+        found = self.evidence(namespace, endpoint, span)
+        return CoveredSamples(found.samples, found.coverage)
 
     def coverage(self, span: TimeSpan) -> tuple[SourceCoverage, ...]:
         self.asked.append(span)

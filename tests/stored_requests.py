@@ -8,7 +8,7 @@ import numpy as np
 
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.identity import EngineId
-from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.domain.window import CoveredSamples, Evidence, RequestWindow, TimeSpan
 
 PROMPT, BLOCK = 1600, 16
 
@@ -40,7 +40,7 @@ class StoredRequests:
         return (("ns", "chat"),)
 
     def samples(self, namespace, endpoint, span):
-        return ()
+        return CoveredSamples((), ())
 
     def deployments(self, namespace, endpoint, span):
         return ()

@@ -194,7 +194,7 @@ def run_all_tiers(vllm: Environment, lmcache: LMCacheEnvironment, folder: Path) 
             batches = first_feed_batches(exporter, int(shown.sums(metrics.FEED_BATCHES)[()]))
             with Store.open(folder / "store.duckdb", clock=time.time) as store:
                 store.append(batches)
-                stored = store.reader().totals("ns", "chat", TimeSpan(0.0, 1e11))
+                stored = store.reader().totals("ns", "chat", TimeSpan(0.0, 1e11)).tokens
             rows = [row for batch in batches for row in batch.entries if isinstance(row, RequestRecord)]
             return Run(
                 workload.sent,

@@ -222,8 +222,8 @@ class Run:
 
         def has_all() -> bool:
             try:
-                served = self._pod.reader.totals(NAMESPACE, ENDPOINT, life)
-                counters = self._pod.reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME)
+                served = self._pod.reader.totals(NAMESPACE, ENDPOINT, life).tokens
+                counters = self._pod.reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME).tokens
             except StoreUnusable:
                 return False
             pages = last_readings(self._relay.readings()).values()

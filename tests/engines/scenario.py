@@ -249,8 +249,8 @@ class Deployment:
         """The store's sums over records and over the engine's counters; None while it cannot answer."""
         try:
             return (
-                self.reader.totals(NAMESPACE, ENDPOINT, ALL_TIME),
-                self.reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME),
+                self.reader.totals(NAMESPACE, ENDPOINT, ALL_TIME).tokens,
+                self.reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME).tokens,
             )
         except StoreUnusable:
             return None
@@ -271,7 +271,7 @@ class Deployment:
     def _resident(self) -> list[int | None]:
         """Blocks in the GPU caches, by rank, as of the last reading in the store."""
         try:
-            found = self.reader.samples(NAMESPACE, ENDPOINT, ALL_TIME)
+            found = self.reader.samples(NAMESPACE, ENDPOINT, ALL_TIME).samples
         except StoreUnusable:
             return []
         last = {sample.holder: sample.used_blocks for sample in found if sample.tier is Tier.L0}

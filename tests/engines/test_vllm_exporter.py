@@ -110,8 +110,8 @@ def _read(reader: DuckDbReader, pod: Deployment) -> Stored:
     for holder, *event in events:
         by_holder[holder].append(event)
     return Stored(
-        reader.totals(NAMESPACE, ENDPOINT, ALL_TIME),
-        reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME),
+        reader.totals(NAMESPACE, ENDPOINT, ALL_TIME).tokens,
+        reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME).tokens,
         (hits, hits + misses),
         [Row(hook.client_id({"rid": rid}), status, TokenSplit(*split)) for rid, status, *split in rows],
         [_walked(by_holder[str(pod.engine_id(rank))]) for rank in pod.ranks],

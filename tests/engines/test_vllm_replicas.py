@@ -157,7 +157,7 @@ def run(vllm_lmcache, lmcache, tmp_path_factory, case) -> Run:
             batches = first_feed_batches(exporter, int(shown.sums(metrics.FEED_BATCHES)[()]))
             with Store.open(folder / "store.duckdb", clock=time.time) as store:
                 store.append(batches)
-                stored = store.reader().totals("ns", "chat", TimeSpan(0.0, 1e11))
+                stored = store.reader().totals("ns", "chat", TimeSpan(0.0, 1e11)).tokens
             rows = [row for each in batches for row in each.entries if isinstance(row, RequestRecord)]
             pages = [Page(engine.metrics()) for engine in engines]
         return Run(pages, shown, rows, stored.l2, "\n".join(said))

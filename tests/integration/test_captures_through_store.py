@@ -103,7 +103,7 @@ def test_an_engines_own_counters_are_in_the_store(captures, opened, exporting, c
     pages.pages["/metrics"] = (captures / run / "metrics_after.txt").read_bytes()
 
     def totals():
-        return reader.engine_totals(ENGINE.namespace, ENGINE.endpoint, ALL_TIME)
+        return reader.engine_totals(ENGINE.namespace, ENGINE.endpoint, ALL_TIME).tokens
 
     await_true(lambda: totals() == COUNTED[run], "all tokens are stored")
 
@@ -129,7 +129,7 @@ def test_hook_records_are_in_the_store(captures, publish, exporting, collecting,
     )
     again.close()
 
-    assert reader.totals(ENGINE.namespace, ENGINE.endpoint, ALL_TIME) == RECORDED[run]
+    assert reader.totals(ENGINE.namespace, ENGINE.endpoint, ALL_TIME).tokens == RECORDED[run]
     assert reader.window(ENGINE.namespace, ENGINE.endpoint, ALL_TIME).totals() == RECORDED[run]
     assert reader.row_counts()["requests"] == rows
     (feed,) = (c for c in reader.coverage(ALL_TIME) if c.source.kind == "feed")

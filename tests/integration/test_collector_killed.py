@@ -124,7 +124,7 @@ def test_a_collector_killed_twice_has_everything_in_the_end(tmp_path, repository
             "node-1": (BATCHES, 0),
             "node-2": (BATCHES, 0),
         }
-        assert reader.totals("prod", "chat", ALL_TIME) == served(entries)
+        assert reader.totals("prod", "chat", ALL_TIME).tokens == served(entries)
         assert reader.row_counts()["requests"] == sum(isinstance(e, RequestRecord) for e in entries)
         window = reader.window("prod", "chat", ALL_TIME)
         chains = sum(len(e.block_hashes) for e in entries if isinstance(e, RequestRecord) and e.counts)
@@ -163,5 +163,5 @@ def test_what_an_exporter_could_not_replay_is_exactly_what_coverage_says(tmp_pat
         lost = {n for first, last, _ in gaps for n in range(first, last + 1)}
         assert len(lost) == sum(missing for *_, missing in gaps) == covered.missing
         kept = [batch for batch in ledger if batch.position.sequence not in lost]
-        assert reader.totals("prod", "chat", ALL_TIME) == served(entries_of(kept))
+        assert reader.totals("prod", "chat", ALL_TIME).tokens == served(entries_of(kept))
         assert served(entries_of(kept)) != served(entries_of(ledger))

@@ -83,7 +83,7 @@ def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
     deployment = testbed.deployment()
 
     def stored():
-        return reader.totals(deployment.namespace, deployment.endpoint, ALL_TIME)
+        return reader.totals(deployment.namespace, deployment.endpoint, ALL_TIME).tokens
 
     def shown_by(one: Child):
         return scraped_tokens(httpx.get(one.addresses["metrics_url"]).text)

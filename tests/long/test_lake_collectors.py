@@ -168,6 +168,6 @@ def test_one_killed_and_one_stopped_collector_lose_nothing_and_store_nothing_twi
                 f"a quarter by one in {alone:.1f} s; with the one that woke in {together:.1f} s"
             )
         assert feeds == {feed.name: (BATCHES, 0) for feed in exporters.feeds}
-        assert reader.totals("prod", "chat", ALL_TIME) == served
+        assert reader.totals("prod", "chat", ALL_TIME).tokens == served
         assert reader.row_counts()["requests"] == len(admissions)
         assert window.accesses == sum(len(one.block_hashes) for one in admissions if one.counts)

@@ -26,13 +26,13 @@ def test_fifty_thousand_tenants_make_no_label_and_no_sum_of_their_own(tmp_path):
     for start in range(0, tenants, 10_000):
         store.append(batch(start // 10_000, *rows[start : start + 10_000]))
     expected = sum([one.tokens] * tenants, NO_TOKENS)
-    assert store.reader().totals("prod", "chat", ALL_TIME) == expected
+    assert store.reader().totals("prod", "chat", ALL_TIME).tokens == expected
 
     store.retain(Keeping(raw_seconds=3600, hourly_seconds=1e9))
 
     with store._database.reading() as cursor:
         sums = cursor.execute("SELECT count(*), sum(requests) FROM hourly_requests").fetchall()
     assert sums == [(1, tenants)]
-    assert store.reader().totals("prod", "chat", ALL_TIME) == expected
+    assert store.reader().totals("prod", "chat", ALL_TIME).tokens == expected
     assert not {"tenant", "user", "session", "salt"} & {label for m in METRICS for label in m.labels}
     store.close()

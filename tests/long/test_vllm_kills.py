@@ -76,7 +76,7 @@ def stored(killed) -> Stored:
             "l2_tokens, external_tokens, computed_tokens FROM requests ORDER BY admitted_unix_seconds"
         ).fetchall()
         feeds = cursor.execute("SELECT feed FROM feed_positions").fetchall()
-        counters = reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME)
+        counters = reader.engine_totals(NAMESPACE, ENDPOINT, ALL_TIME).tokens
         covered = {
             found.source.kind: (found.received, found.missing, found.undecodable, found.restarts)
             for found in reader.coverage(ALL_TIME)

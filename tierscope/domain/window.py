@@ -34,6 +34,7 @@ class RequestWindow:
     Shapes: (n,) each, except `offsets` (n + 1,) and `block_hashes` (accesses,); request i's chain is
     `block_hashes[offsets[i]:offsets[i + 1]]`. `engine[i]` indexes `engines`, `model[i]`
     `models`. Tokens are int64. Durations are NaN where the engine did not say. `session` is 0 where unknown.
+    `coverage` says how complete the sources are that the rows came from.
     """
 
     span: TimeSpan
@@ -56,6 +57,7 @@ class RequestWindow:
     ttft_seconds: FloatArray
     offsets: Int64Array
     block_hashes: UInt64Array
+    coverage: tuple[SourceCoverage, ...] = ()
 
     @property
     def requests(self) -> int:
@@ -75,6 +77,22 @@ class RequestWindow:
                 for part in (self.prompt, self.l0, self.l1, self.l2, self.external, self.computed)
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredTokens:
+    """The sums of a span, and how complete the sources are that they rest on."""
+
+    tokens: TokenSplit
+    coverage: tuple[SourceCoverage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredSamples:
+    """The readings of a span, and how complete the sources are that they came from."""
+
+    samples: tuple[TierSample, ...]
+    coverage: tuple[SourceCoverage, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -14,7 +15,7 @@ from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.names import Beginning
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Tier
-from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.domain.window import CoveredSamples, CoveredTokens, Evidence, RequestWindow, TimeSpan
 from tierscope.storage.columns import SPLIT
 from tierscope.storage.database import Database
 from tierscope.storage.opening import open_to_read, place_of
@@ -51,27 +52,32 @@ class DuckDbReader:
             row = cursor.execute(_HISTORY, [namespace, endpoint]).fetchone()
         return None if row is None or row[0] is None else TimeSpan(*row)
 
-    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         """See `Reader`."""
-        return self._split(_TOTALS, span_values(namespace, endpoint, span))
+        tokens = self._split(_TOTALS, span_values(namespace, endpoint, span))
+        return CoveredTokens(tokens, self._coverage_of(namespace, endpoint, span))
 
-    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         """See `Reader`."""
         values = [namespace, endpoint, span.start_unix_seconds, span.end_unix_seconds]
-        return self._split(_ENGINE_TOTALS, values)
+        return CoveredTokens(
+            self._split(_ENGINE_TOTALS, values), self._coverage_of(namespace, endpoint, span)
+        )
 
     def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
         """See `Reader`."""
         with self._database.reading() as cursor:
-            return read_window(cursor, namespace, endpoint, span)
+            window = read_window(cursor, namespace, endpoint, span)
+        return replace(window, coverage=self._coverage_of(namespace, endpoint, span))
 
-    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
+    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredSamples:
         """See `Reader`."""
         with self._database.reading() as cursor:
             rows = cursor.execute(
                 _SAMPLES, [span.start_unix_seconds, span.end_unix_seconds, f"{namespace}/{endpoint}/"]
             ).fetchall()
-        return tuple(TierSample(Tier(tier), *values) for tier, *values in rows)
+        samples = tuple(TierSample(Tier(tier), *values) for tier, *values in rows)
+        return CoveredSamples(samples, self._coverage_of(namespace, endpoint, span))
 
     def coverage(self, span: TimeSpan) -> tuple[SourceCoverage, ...]:
         """See `Reader`."""
@@ -84,15 +90,11 @@ class DuckDbReader:
 
     def evidence(self, namespace: str, endpoint: str, span: TimeSpan) -> Evidence:
         """See `Reader`."""
-        own = f"{namespace}/{endpoint}/"
+        window = self.window(namespace, endpoint, span)
         return Evidence(
-            window=self.window(namespace, endpoint, span),
-            samples=self.samples(namespace, endpoint, span),
-            coverage=tuple(
-                coverage
-                for coverage in self.coverage(span)
-                if coverage.source.kind not in _OF_ENGINES or coverage.source.owner.startswith(own)
-            ),
+            window=window,
+            samples=self.samples(namespace, endpoint, span).samples,
+            coverage=window.coverage,
             beginnings=self._beginnings(namespace, endpoint, span),
         )
 
@@ -132,6 +134,14 @@ class DuckDbReader:
         """See `Reader`."""
         with self._database.reading() as cursor:
             return {table.name: _count(cursor, table.name) for table in TABLES}
+
+    def _coverage_of(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[SourceCoverage, ...]:
+        own = f"{namespace}/{endpoint}/"
+        return tuple(
+            coverage
+            for coverage in self.coverage(span)
+            if coverage.source.kind not in _OF_ENGINES or coverage.source.owner.startswith(own)
+        )
 
     def _split(self, query: str, values: list[object] | dict[str, object]) -> TokenSplit:
         with self._database.reading() as cursor:

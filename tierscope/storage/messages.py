@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import BadInput, SourceUnreadable, StoreUnusable, TierscopeError
-from tierscope.domain.events import SourceCoverage, TierSample
-from tierscope.domain.requests import TokenSplit
+from tierscope.domain.events import SourceCoverage
 from tierscope.domain.selection import Selection
-from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.domain.window import CoveredSamples, CoveredTokens, Evidence, RequestWindow, TimeSpan
 
 VERSION = 2
 """Raised when a question or an answer of an older release could not be read."""
@@ -42,10 +41,10 @@ _SPAN = tuple[str, str, TimeSpan]
 CALLS: Mapping[str, Call] = {
     "endpoints": Call(tuple[()], tuple[tuple[str, str], ...]),
     "history": Call(_ENDPOINT, TimeSpan | None),
-    "totals": Call(_SPAN, TokenSplit),
-    "engine_totals": Call(_SPAN, TokenSplit),
+    "totals": Call(_SPAN, CoveredTokens),
+    "engine_totals": Call(_SPAN, CoveredTokens),
     "window": Call(_SPAN, RequestWindow),
-    "samples": Call(_SPAN, tuple[TierSample, ...]),
+    "samples": Call(_SPAN, CoveredSamples),
     "coverage": Call(tuple[TimeSpan], tuple[SourceCoverage, ...]),
     "evidence": Call(_SPAN, Evidence),
     "deployments": Call(_SPAN, tuple[DeploymentSince, ...]),

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from tierscope.domain.deployment import DeploymentSince
-from tierscope.domain.events import SourceCoverage, TierSample
-from tierscope.domain.requests import TokenSplit
-from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.domain.events import SourceCoverage
+from tierscope.domain.window import CoveredSamples, CoveredTokens, Evidence, RequestWindow, TimeSpan
 
 
 class Reader(Protocol):
     """What a store answers, be it a file or a collector behind a socket. Thread-safe.
 
     An endpoint is named by namespace and name. Requests belong to the span in which they were admitted.
-    Every method raises `StoreUnusable` when the store cannot answer.
+    What is read from sources' streams comes with their `coverage` in the span: one interval a source, without
+    the engines of other endpoints. Every method raises `StoreUnusable` when the store cannot answer.
     """
 
     def endpoints(self) -> tuple[tuple[str, str], ...]:
@@ -26,14 +26,14 @@ class Reader(Protocol):
         """Return the span from the endpoint's first to its last admission; None if it has none."""
         ...
 
-    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         """Sum the tokens of the span's served first admissions.
 
         An hour of which only sums are kept belongs to the span that its start is in.
         """
         ...
 
-    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         """Sum what the engines' own counters grew by in the intervals that end in the span."""
         ...
 
@@ -41,7 +41,7 @@ class Reader(Protocol):
         """Return the span's served first admissions as arrays, oldest first."""
         ...
 
-    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
+    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredSamples:
         """Return readings of the span by holder, oldest first: the endpoint's own L0s, every L1 and L2.
 
         Of many readings of a holder the last of each of 720 equal parts of their time stay. A value that a

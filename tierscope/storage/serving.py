@@ -15,10 +15,9 @@ import zmq
 
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import StoreUnusable, TierscopeError
-from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.events import SourceCoverage
 from tierscope.domain.lake_settings import is_lake
-from tierscope.domain.requests import TokenSplit
-from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
+from tierscope.domain.window import CoveredSamples, CoveredTokens, Evidence, RequestWindow, TimeSpan
 from tierscope.storage.messages import (
     ORDERS,
     Frame,
@@ -242,11 +241,11 @@ class RemoteReader:
         """See `Reader`."""
         return self._ask(Reader.history, namespace, endpoint)
 
-    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         """See `Reader`."""
         return self._ask(Reader.totals, namespace, endpoint, span)
 
-    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> TokenSplit:
+    def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         """See `Reader`."""
         return self._ask(Reader.engine_totals, namespace, endpoint, span)
 
@@ -254,7 +253,7 @@ class RemoteReader:
         """See `Reader`."""
         return self._ask(Reader.window, namespace, endpoint, span)
 
-    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
+    def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredSamples:
         """See `Reader`."""
         return self._ask(Reader.samples, namespace, endpoint, span)
 

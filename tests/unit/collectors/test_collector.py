@@ -107,7 +107,7 @@ def test_what_exporters_publish_is_stored_and_served(tmp_path, publish):
             for entry in (e for lot in batches for one in lot for e in one.entries)
             if getattr(entry, "counts", False)
         )
-        assert remote.totals("prod", "chat", ALL_TIME).prompt == expected
+        assert remote.totals("prod", "chat", ALL_TIME).tokens.prompt == expected
         await_true(lambda: remote.latest_recommendation("prod", "chat"), "advice is there")
         remote.close()
         assert collector.alive

@@ -36,7 +36,7 @@ def prompts(at, grown, total, *, began=FIRST):
 
 
 def stored(store):
-    return store.reader().engine_totals("prod", "chat", ALL_TIME)
+    return store.reader().engine_totals("prod", "chat", ALL_TIME).tokens
 
 
 def intervals(store):

@@ -38,7 +38,7 @@ def contents(store):
     feeds = [c for c in reader.coverage(ALL_TIME) if c.source.kind == "feed"]
     counts = reader.row_counts()
     tables = ("requests", "block_events", "tier_samples", "tier_activity", "engine_tokens", "feed_positions")
-    return reader.totals("prod", "chat", ALL_TIME), {table: counts[table] for table in tables}, feeds
+    return reader.totals("prod", "chat", ALL_TIME).tokens, {table: counts[table] for table in tables}, feeds
 
 
 def orderly(folder: Path, told):
@@ -92,7 +92,7 @@ def test_maintenance_changes_no_answer(lake, tmp_path):
 
     assert found == orderly(tmp_path, told)
     reader = DuckDbReader.open(lake.name)  # whoever reads need not know where the data lies
-    assert reader.totals("prod", "chat", ALL_TIME) == found[0]
+    assert reader.totals("prod", "chat", ALL_TIME).tokens == found[0]
     reader.close()
 
 

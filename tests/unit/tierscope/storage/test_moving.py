@@ -67,7 +67,7 @@ def test_a_file_is_in_the_lake_whole_and_its_exporter_counts_on(lake, tmp_path):
         again = store.take_in(path)
         store.append(told[18:])
         position = store.position("node-1")
-        totals = store.reader().totals("prod", "chat", ALL_TIME)
+        totals = store.reader().totals("prod", "chat", ALL_TIME).tokens
         chains = store.reader().window("prod", "chat", ALL_TIME).accesses
 
     assert first.exit_code == 0, first.output
@@ -77,7 +77,7 @@ def test_a_file_is_in_the_lake_whole_and_its_exporter_counts_on(lake, tmp_path):
     with Store.open(tmp_path / "orderly.duckdb", clock=lambda: START) as orderly:
         orderly.append(told)
         assert position == orderly.position("node-1")
-        assert totals == orderly.reader().totals("prod", "chat", ALL_TIME)
+        assert totals == orderly.reader().totals("prod", "chat", ALL_TIME).tokens
         assert chains == orderly.reader().window("prod", "chat", ALL_TIME).accesses
 
 

@@ -64,7 +64,7 @@ def test_a_window_is_the_served_requests_of_its_span(store, appends):
             record.tokens.external,
         ]
     assert found.totals() == sum((record.tokens for record in served), NO_TOKENS)
-    assert found.totals() == store.reader().totals("prod", "chat", span)
+    assert found.totals() == store.reader().totals("prod", "chat", span).tokens
     assert (found.block_tokens, found.chunk_tokens) == (16, 256)
 
 
@@ -73,7 +73,7 @@ def test_a_window_without_requests_is_empty(store):
     found = window(store)
 
     assert (found.requests, found.accesses, found.block_tokens, found.chunk_tokens) == (0, 0, 0, None)
-    assert found.totals() == store.reader().totals("prod", "chat", ALL_TIME) == NO_TOKENS
+    assert found.totals() == store.reader().totals("prod", "chat", ALL_TIME).tokens == NO_TOKENS
 
 
 def test_what_the_engine_did_not_say_is_nan(store):
@@ -193,7 +193,9 @@ def test_engines_own_counters_are_summed_by_the_end_of_their_interval(store):
     ]
     store.append(batch(0, *readings))
 
-    assert store.reader().engine_totals("prod", "chat", TimeSpan(START + 15, START + 40)) == split_of(200, 3)
+    assert store.reader().engine_totals("prod", "chat", TimeSpan(START + 15, START + 40)).tokens == split_of(
+        200, 3
+    )
 
 
 def test_samples_are_the_readings_of_the_endpoints_tiers(store):
@@ -210,7 +212,7 @@ def test_samples_are_the_readings_of_the_endpoints_tiers(store):
         )
     )
 
-    found = store.reader().samples("prod", "chat", TimeSpan(START, START + 50))
+    found = store.reader().samples("prod", "chat", TimeSpan(START, START + 50)).samples
 
     assert found == (
         TierSample(Tier.L0, own, START + 1, used_blocks=7),
@@ -223,7 +225,7 @@ def test_a_single_reading_is_a_reading(store):
     """Nothing is divided by the time between one reading and itself."""
     store.append(batch(0, TierSample(Tier.L2, "pool", START, used_bytes=2.0)))
 
-    assert store.reader().samples("prod", "chat", ALL_TIME) == (
+    assert store.reader().samples("prod", "chat", ALL_TIME).samples == (
         TierSample(Tier.L2, "pool", START, used_bytes=2.0),
     )
 
@@ -233,7 +235,7 @@ def test_many_readings_are_thinned_evenly(store):
     readings = [TierSample(Tier.L2, "pool", START + n, used_bytes=float(n)) for n in range(5000)]
     store.append(batch(0, *readings))
 
-    found = store.reader().samples("prod", "chat", ALL_TIME)
+    found = store.reader().samples("prod", "chat", ALL_TIME).samples
 
     times = np.array([sample.at_unix_seconds - START for sample in found])
     assert len(found) == 720

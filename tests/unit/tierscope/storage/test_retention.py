@@ -42,8 +42,8 @@ def sums(store) -> dict[str, object]:
     """Everything that a reduction must not change."""
     reader = store.reader()
     return {
-        "totals": reader.totals("prod", "chat", ALL_TIME),
-        "engines": reader.engine_totals("prod", "chat", ALL_TIME),
+        "totals": reader.totals("prod", "chat", ALL_TIME).tokens,
+        "engines": reader.engine_totals("prod", "chat", ALL_TIME).tokens,
         "coverage": [
             (c.source, c.received, c.missing, c.restarts, c.first_sequence, c.last_sequence)
             for c in reader.coverage(ALL_TIME)
@@ -198,7 +198,7 @@ def test_a_bound_in_bytes_holds(places):
         assert store.history_hours()["raw"] < 39
         assert store.history_hours()["hourly"] == 39
         assert ask(store, "SELECT max(hour) FROM requests") == [((START + 39 * 3600) // 3600,)]
-        tokens = store.reader().totals("prod", "chat", ALL_TIME).prompt
+        tokens = store.reader().totals("prod", "chat", ALL_TIME).tokens.prompt
         assert tokens == 40 * 20 * 505
 
 

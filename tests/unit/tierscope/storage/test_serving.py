@@ -133,7 +133,7 @@ def test_arrays_belong_to_whoever_asked(remote):
 def test_several_clients_ask_at_a_time(server, reader):
     """Answers go to who asked."""
     expected = {
-        (start, end): reader.totals("prod", "chat", TimeSpan(START + start, START + end))
+        (start, end): reader.totals("prod", "chat", TimeSpan(START + start, START + end)).tokens
         for start in range(0, 1200, 300)
         for end in (1500, 3000)
     }
@@ -142,7 +142,9 @@ def test_several_clients_ask_at_a_time(server, reader):
     def ask(bounds) -> None:
         remote = RemoteReader(server.path)
         for _ in range(5):
-            found[bounds] = remote.totals("prod", "chat", TimeSpan(START + bounds[0], START + bounds[1]))
+            found[bounds] = remote.totals(
+                "prod", "chat", TimeSpan(START + bounds[0], START + bounds[1])
+            ).tokens
         remote.close()
 
     clients = [threading.Thread(target=ask, args=(bounds,)) for bounds in expected]

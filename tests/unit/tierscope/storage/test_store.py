@@ -32,7 +32,7 @@ def store(places):
 
 
 def totals(store):
-    return store.reader().totals("prod", "chat", ALL_TIME)
+    return store.reader().totals("prod", "chat", ALL_TIME).tokens
 
 
 def feed_coverage(store):
@@ -333,7 +333,7 @@ def test_sizes_of_tiers_that_are_not_reported_stay_null(store):
     """Missing is absent, never zero."""
     store.append(batch(0, TierSample(Tier.L1, "lmcache", START, used_bytes=0.0)))
 
-    (sample,) = store.reader().samples("prod", "chat", ALL_TIME)
+    (sample,) = store.reader().samples("prod", "chat", ALL_TIME).samples
     assert (sample.capacity_bytes, sample.used_bytes) == (None, 0.0)
 
 
