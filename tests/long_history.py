@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count, islice
 
 import duckdb
-import numpy as np
 
+from tierscope.cli.benches.chains import records_of
+from tierscope.cli.benches.storage import START
 from tierscope.domain.batch import FeedBatch, FeedPosition
-from tierscope.domain.identity import EngineId
-from tierscope.domain.requests import RequestRecord, RequestStatus, TokenSplit
 from tierscope.domain.trace import Trace
 
-START = 1_700_006_400.0
-"""The beginning of an hour."""
-
-REPLICAS = 4
 REQUESTS_A_BATCH = 500
 
 
 def batches(trace: Trace) -> Iterator[FeedBatch]:
-    """Yield one round in order of time. A session has one replica."""
-    order = np.argsort(trace.at_ms, kind="stable")
-    for sequence, start in enumerate(range(0, len(order), REQUESTS_A_BATCH)):
-        records = tuple(_record(trace, int(row)) for row in order[start : start + REQUESTS_A_BATCH])
-        at = records[-1].admitted_unix_seconds
-        yield FeedBatch(FeedPosition("history", 1, sequence), at, records)
+    """Yield one round in order of time."""
+    records = records_of(trace)
+    for sequence in count():
+        batch = tuple(islice(records, REQUESTS_A_BATCH))
+        if not batch:
+            return
+        yield FeedBatch(FeedPosition("history", 1, sequence), batch[-1].admitted_unix_seconds, batch)
 
 
 def round_seconds(trace: Trace) -> int:
@@ -48,32 +45,3 @@ def repeat(cursor: duckdb.DuckDBPyConnection, trace: Trace, rounds: int) -> None
             ) FROM requests WHERE admitted_unix_seconds < {START + seconds}
             """
         )
-
-
-def _record(trace: Trace, row: int) -> RequestRecord:
-    blocks = trace.block_ids[trace.offsets[row] : trace.offsets[row + 1]].astype(np.uint64)
-    session, prompt = int(trace.session[row]), int(trace.input_tokens[row])
-    at = START + float(trace.at_ms[row]) / 1000
-    computed = min(prompt, 4 * trace.block_tokens)
-    return RequestRecord(
-        engine=EngineId("prod", "chat", f"chat-{session % REPLICAS}"),
-        model="claude",
-        request_id=str(row),
-        attempt=0,
-        status=RequestStatus.SERVED,
-        tokens=TokenSplit(prompt, l0=prompt - computed, computed=computed),
-        block_tokens=trace.block_tokens,
-        block_hashes=tuple(_spread(blocks).tolist()),
-        arrived_unix_seconds=at,
-        admitted_unix_seconds=at,
-        ttft_seconds=0.1,
-        session_hash=session + 1,
-    )
-
-
-def _spread(ids: np.ndarray) -> np.ndarray:
-    """Block ids as 64 bits that look like hashes: splitmix64, which maps no two of them to one."""
-    mixed = (ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

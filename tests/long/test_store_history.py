@@ -20,7 +20,7 @@ import pytest
 
 from tests import long_history
 from tests.exporting import await_true
-from tierscope.cli.benches.storage import decoded, mixed_payloads
+from tierscope.cli.benches.storage import ENGINE, START, decoded, mixed_payloads
 from tierscope.cli.spread import spread
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
@@ -35,7 +35,7 @@ SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
 ROUNDS = 3 if SAMPLE else 18
 REQUESTS = 2_000 if SAMPLE else 10**9
 ASKED = 20 if SAMPLE else 100
-GIB = 2**30
+WHO = ENGINE.namespace, ENGINE.endpoint
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,12 @@ def history(claude, tmp_path_factory):
 
 
 def _end(claude) -> float:
-    return long_history.START + ROUNDS * long_history.round_seconds(claude)
+    return START + ROUNDS * long_history.round_seconds(claude)
 
 
 def _rounds(claude) -> list[TimeSpan]:
     seconds = long_history.round_seconds(claude)
-    starts = [long_history.START + number * seconds for number in range(ROUNDS)]
+    starts = [START + number * seconds for number in range(ROUNDS)]
     return [TimeSpan(start, start + seconds) for start in starts]
 
 
@@ -111,7 +111,7 @@ def test_views_and_windows_of_it(claude, history):
         reader, accesses = store.reader(), []
 
         def read_back() -> None:
-            accesses.extend(reader.window("prod", "chat", one).accesses for one in _rounds(claude))
+            accesses.extend(reader.window(*WHO, one).accesses for one in _rounds(claude))
 
         _tell("every chain as arrays, a round at a time", read_back)
 
@@ -192,9 +192,9 @@ def test_the_last_hour_is_asked_for_while_events_come_in(claude, served, publish
         await_true(lambda: reader.row_counts()["block_events"] > 0, "events come in", patience_seconds=120)
         before, began = reader.row_counts()["block_events"], time.perf_counter()
         for what, ask in {
-            "totals": lambda: reader.totals("prod", "chat", hour).tokens,
+            "totals": lambda: reader.totals(*WHO, hour),
             "coverage": lambda: reader.coverage(hour),
-            "window": lambda: reader.window("prod", "chat", hour),
+            "window": lambda: reader.window(*WHO, hour),
         }.items():
             took = []
             for _ in range(ASKED):
@@ -206,9 +206,7 @@ def test_the_last_hour_is_asked_for_while_events_come_in(claude, served, publish
         stored = reader.row_counts()["block_events"] - before
         rate = stored / (time.perf_counter() - began) / 1e3
         print(f"\nmeanwhile {rate:.0f} k rows of block events a second, load {os.getloadavg()[0]:.0f}")
-        found = _tell(
-            "a whole round through the socket", lambda: reader.window("prod", "chat", _rounds(claude)[-1])
-        )
+        found = _tell("a whole round through the socket", lambda: reader.window(*WHO, _rounds(claude)[-1]))
         print(f"collector: {_most_memory(collector):,.0f} MB at most, API: {_most_memory(api):,.0f} MB")
 
     assert found.accesses == claude.accesses

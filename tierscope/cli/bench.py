@@ -23,7 +23,8 @@ def bench(
     as_json: Json = False,
     only: Annotated[str | None, typer.Option("--only", help="One bench, by its name.")] = None,
     trace: Annotated[
-        Path | None, typer.Option("--trace", help="Trace for analytics and simulator; else a generated one.")
+        Path | None,
+        typer.Option("--trace", help="Trace for analytics, simulator and chains; else a generated one."),
     ] = None,
     spread_hours: SpreadHours = None,
     seed: SpreadSeed = 1,
@@ -48,7 +49,7 @@ def bench(
 
 def benches(trace: Trace) -> dict[str, Bench]:
     """Every bench by name; a new one is a function in its room's file and a line here."""
-    from tierscope.cli.benches import analytics, costs, exporters, simulator, storage
+    from tierscope.cli.benches import analytics, chains, costs, exporters, simulator, storage
 
     return {
         "page_parser": exporters.page_parser,
@@ -61,14 +62,14 @@ def benches(trace: Trace) -> dict[str, Bench]:
         "stored_wire": storage.stored_wire,
         "stored_frames": storage.stored_frames,
         "stored_events": storage.stored_events,
-        "stored_chains": storage.stored_chains,
-        "stored_bytes": storage.stored_bytes,
+        "stored_chains": partial(chains.stored_chains, trace),
+        "stored_bytes": partial(chains.stored_bytes, trace),
         "costs": costs.costs,
     }
 
 
 def _requests(path: Path | None, spread_hours: float | None, seed: int, block_tokens: int | None) -> Trace:
-    """The trace that analytics and simulator are measured on."""
+    """The trace that analytics, simulator and the store's chains are measured on."""
     from tierscope.cli.benches.generated import generated_trace
     from tierscope.cli.spread import spread
     from tierscope.traces.open import read_trace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,3 +40,9 @@ def best_seconds(action: Callable[[], object], *, repeats: int = 5) -> float:
         action()
         shortest = min(shortest, time.perf_counter() - started)
     return shortest
+
+
+def most_memory() -> Row:
+    """The most memory that this process has had so far, the peers' work and what it prepared included."""
+    kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Row("most memory of this process so far", kibibytes * 1024 / 1e6, "MB")

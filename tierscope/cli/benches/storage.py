@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from exporters.vllm.events import decode_events
 from exporters.vllm.residency import Residency
-from tierscope.cli.benches.rows import Row, core_seconds
+from tierscope.cli.benches.rows import Row, core_seconds, most_memory
 from tierscope.domain.batch import FeedBatch, FeedPosition
 from tierscope.domain.events import BlockEvent, LedgerEntry
 from tierscope.domain.identity import EngineId
-from tierscope.domain.requests import RequestRecord, RequestStatus, TokenSplit
 from tierscope.feed.codec import decode_batch, encode_batch
 from tierscope.storage.store import Store
 
@@ -41,10 +40,6 @@ MIX_REMOVALS_A_STORE = 225 / 81
 EXECUTEMANY_ROWS = 2_000
 """A sample: it is so slow that its rate shows soon."""
 
-SESSIONS = 60
-TURNS = 25
-BLOCKS_A_TURN = 40
-
 
 def stored_mix() -> Iterator[Row]:
     """Stores and removals mixed as in a recorded run, token ids included, from bytes to commits."""
@@ -62,7 +57,7 @@ def stored_frames() -> Iterator[Row]:
     events = _events()
     frames = [encode_batch(batch) for batch in batches(events)]
     rows = _rows_a_block(events)
-    ours = len(rows) / _append_seconds(lambda: map(decode_batch, frames)) / 1e6
+    ours = len(rows) / append_seconds(lambda: map(decode_batch, frames)) / 1e6
     sample = rows[:EXECUTEMANY_ROWS]
     peers = len(sample) / _table_seconds(_executemany, sample) / 1e6
     yield Row("feed batches to committed rows", ours, EVENTS_UNIT, "executemany", ours / peers)
@@ -72,7 +67,7 @@ def stored_events() -> Iterator[Row]:
     """Decoded batches to committed rows, beside a row a block through Arrow."""
     events = _events()
     published, rows = batches(events), _rows_a_block(events)
-    ours = len(rows) / _append_seconds(lambda: published) / 1e6
+    ours = len(rows) / append_seconds(lambda: published) / 1e6
     peers = len(rows) / _table_seconds(_arrow, rows) / 1e6
     yield Row(
         "decoded batches to committed rows",
@@ -81,47 +76,19 @@ def stored_events() -> Iterator[Row]:
         "Arrow, a row a block",
         ours / peers,
     )
-
-
-def stored_chains() -> Iterator[Row]:
-    """Requests of sessions that grow turn by turn: their chains as deltas."""
-    requests = _requests()
-    accesses = sum(len(request.block_hashes) for request in requests)
-    seconds = _append_seconds(lambda: batches(requests))
-    yield Row("request chains to committed rows", accesses / seconds / 1e6, "M block accesses/s a core")
-
-
-def stored_bytes() -> Iterator[Row]:
-    """The size of the same requests' file for each block access, beside a row an access through Arrow."""
-    requests = _requests()
-    accesses = [(START, block) for request in requests for block in request.block_hashes]
-    with tempfile.TemporaryDirectory() as folder:
-        ours, peers = Path(folder) / "ours.duckdb", Path(folder) / "peers.duckdb"
-        with Store.open(ours, clock=lambda: START) as store:
-            append(store, batches(requests))
-        with duckdb.connect(str(peers)) as table:
-            table.execute(_ROW_A_BLOCK)
-            _arrow(table, accesses)
-        size, peers_size = ours.stat().st_size, peers.stat().st_size
-    yield Row(
-        "file for each block access",
-        size / len(accesses),
-        "bytes",
-        "Arrow, a row an access",
-        size / peers_size,
-    )
+    yield most_memory()
 
 
 def _wire_rate(payloads: Sequence[bytes]) -> float:
     """Millions of block events a second, from an engine's messages through exporter and feed to commits."""
     blocks = sum(len(event.block_hashes) for event in decoded(payloads))
-    seconds = _append_seconds(
+    seconds = append_seconds(
         lambda: (decode_batch(encode_batch(batch)) for batch in batches(list(decoded(payloads))))
     )
     return blocks / seconds / 1e6
 
 
-def _append_seconds(published: Callable[[], Iterable[FeedBatch]]) -> float:
+def append_seconds(published: Callable[[], Iterable[FeedBatch]]) -> float:
     """The least processor time to make batches and commit them to a store that is open."""
     least = float("inf")
     for _ in range(REPEATS):
@@ -161,6 +128,12 @@ _ROW_A_BLOCK = "CREATE TABLE blocks (at_unix_seconds DOUBLE NOT NULL, block_hash
 
 def _executemany(table: duckdb.DuckDBPyConnection, rows: Sequence[tuple[float, int]]) -> None:
     table.executemany("INSERT INTO blocks VALUES (?, ?)", rows)
+
+
+def write_rows(table: duckdb.DuckDBPyConnection, rows: Sequence[tuple[float, int]]) -> None:
+    """Write a row a block through Arrow, as one would without us."""
+    table.execute(_ROW_A_BLOCK)
+    _arrow(table, rows)
 
 
 def _arrow(table: duckdb.DuckDBPyConnection, rows: Sequence[tuple[float, int]]) -> None:
@@ -235,31 +208,3 @@ def _stored(blocks: list[int]) -> dict[str, object]:
         "medium": "GPU",
         "group_idx": 0,
     }
-
-
-def _requests() -> list[RequestRecord]:
-    """Each session's turn t asks for its first (t + 1) x 40 blocks; sessions take turns at random."""
-    rng = random.Random(1)  # noqa: S311
-    chains = [[rng.getrandbits(64) for _ in range(TURNS * BLOCKS_A_TURN)] for _ in range(SESSIONS)]
-    turns = [(session, turn) for turn in range(TURNS) for session in rng.sample(range(SESSIONS), SESSIONS)]
-    return [
-        _request(f"{session}-{turn}", tuple(chains[session][: (turn + 1) * BLOCKS_A_TURN]), START + n)
-        for n, (session, turn) in enumerate(turns)
-    ]
-
-
-def _request(name: str, chain: tuple[int, ...], at_unix_seconds: float) -> RequestRecord:
-    prompt = len(chain) * BLOCK_TOKENS
-    return RequestRecord(
-        engine=ENGINE,
-        model="bench",
-        request_id=name,
-        attempt=0,
-        status=RequestStatus.SERVED,
-        tokens=TokenSplit(prompt, l0=prompt - BLOCK_TOKENS, computed=BLOCK_TOKENS),
-        block_tokens=BLOCK_TOKENS,
-        block_hashes=chain,
-        arrived_unix_seconds=at_unix_seconds,
-        admitted_unix_seconds=at_unix_seconds,
-        ttft_seconds=0.1,
-    )

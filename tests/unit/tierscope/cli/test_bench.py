@@ -25,7 +25,6 @@ def small(monkeypatch):
     monkeypatch.setattr(generated, "TURNS", 3)
     monkeypatch.setattr(simulator, "CONFIGURATIONS", 2)
     monkeypatch.setattr(storage, "MESSAGES", 20)
-    monkeypatch.setattr(storage, "SESSIONS", 3)
     monkeypatch.setattr(storage, "EXECUTEMANY_ROWS", 10)
     monkeypatch.setattr(storage, "REPEATS", 1)
 
