@@ -132,7 +132,7 @@ class FaultyDeployment:
             quick.callback(remote.close)
             name = settings.deployments[0].namespace, settings.deployments[0].endpoint
             wait_until(
-                lambda: remote.totals(*name, TimeSpan(0.0, time.time())).prompt >= sent,
+                lambda: remote.totals(*name, TimeSpan(0.0, time.time())).tokens.prompt >= sent,
                 seconds=CATCH_UP_SECONDS,
                 what="the store to have everything",
             )

@@ -72,12 +72,9 @@ class DuckDbReader:
 
     def samples(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredSamples:
         """See `Reader`."""
-        with self._database.reading() as cursor:
-            rows = cursor.execute(
-                _SAMPLES, [span.start_unix_seconds, span.end_unix_seconds, f"{namespace}/{endpoint}/"]
-            ).fetchall()
-        samples = tuple(TierSample(Tier(tier), *values) for tier, *values in rows)
-        return CoveredSamples(samples, self._coverage_of(namespace, endpoint, span))
+        return CoveredSamples(
+            self._samples(namespace, endpoint, span), self._coverage_of(namespace, endpoint, span)
+        )
 
     def coverage(self, span: TimeSpan) -> tuple[SourceCoverage, ...]:
         """See `Reader`."""
@@ -93,7 +90,7 @@ class DuckDbReader:
         window = self.window(namespace, endpoint, span)
         return Evidence(
             window=window,
-            samples=self.samples(namespace, endpoint, span).samples,
+            samples=self._samples(namespace, endpoint, span),
             coverage=window.coverage,
             beginnings=self._beginnings(namespace, endpoint, span),
         )
@@ -134,6 +131,13 @@ class DuckDbReader:
         """See `Reader`."""
         with self._database.reading() as cursor:
             return {table.name: _count(cursor, table.name) for table in TABLES}
+
+    def _samples(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[TierSample, ...]:
+        with self._database.reading() as cursor:
+            rows = cursor.execute(
+                _SAMPLES, [span.start_unix_seconds, span.end_unix_seconds, f"{namespace}/{endpoint}/"]
+            ).fetchall()
+        return tuple(TierSample(Tier(tier), *values) for tier, *values in rows)
 
     def _coverage_of(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[SourceCoverage, ...]:
         own = f"{namespace}/{endpoint}/"
