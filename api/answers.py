@@ -10,7 +10,8 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
 from tierscope.advice.afterwards import Followed
-from tierscope.advice.document import Curve, Finding
+from tierscope.advice.curves import Curve
+from tierscope.advice.document import Finding
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.requests import TokenSplit
