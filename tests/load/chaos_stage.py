@@ -197,7 +197,7 @@ class Stage:
         """What the store has; None while it cannot be asked."""
         deployment = self.testbed.deployment()
         try:
-            return self._reader.totals(deployment.namespace, deployment.endpoint, ALL_TIME)
+            return self._reader.totals(deployment.namespace, deployment.endpoint, ALL_TIME).tokens
         except StoreUnusable:
             return None
 

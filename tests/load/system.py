@@ -265,7 +265,7 @@ class System:
 
     def stored(self, endpoint: str) -> TokenSplit:
         """What the store has of an endpoint."""
-        return self.reader.totals(NAMESPACE, endpoint, ALL_TIME)
+        return self.reader.totals(NAMESPACE, endpoint, ALL_TIME).tokens
 
     def scraped(self) -> TokenSplit:
         """What the exporters' pages show, over all engines."""
