@@ -18,8 +18,8 @@ from tests.engines.lmcache_environment import LMCacheEnvironment
 from tests.engines.lmcache_records import read_settled
 from tests.engines.lmcache_server import LMCacheServer
 from tests.engines.page import Page
-from tests.engines.replica import Replica, exporter_of
-from tests.engines.server import EngineServer, transfer_config
+from tests.engines.replica import CHUNK_BYTES, Replica, exporter_of, in_front_of
+from tests.engines.server import EngineServer
 from tests.engines.workload import Sent, Workload
 from tests.exporting import Scrape, await_true, first_feed_batches
 from tests.otlp_receiver import OtlpReceiver
@@ -28,11 +28,8 @@ from tierscope.domain.window import TimeSpan
 from tierscope.registry import metrics
 from tierscope.storage.store import Store
 
-CHUNK_BYTES = 32_768
-"""Of the tiny model: 2 layers, 2 heads of 32, keys and values, 2 bytes, 64 tokens."""
 L1_CHUNKS = 80
 RETURNING_TOKENS = 270
-ANY = "tcp://127.0.0.1:*"
 TRACING = {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_BSP_SCHEDULE_DELAY": "200"}
 
 
@@ -163,24 +160,17 @@ def spans_of(receiver: OtlpReceiver, sent: list[Sent], rows: list[RequestRecord]
 def run_all_tiers(vllm: Environment, lmcache: LMCacheEnvironment, folder: Path) -> Run:
     """Serve a workload that overflows L0 and L1 and comes back to what it had; each client sends a trace."""
     addresses = folder / "engine-probe.json"
-    probe = {"endpoint": ANY, "replay_endpoint": ANY, "address_file": str(addresses)}
     with (
         closing(OtlpReceiver()) as receiver,
         LMCacheServer(
             lmcache, folder, l1_chunks=L1_CHUNKS, chunk_bytes=CHUNK_BYTES, watermark_ratio=0.5
         ) as cache,
     ):
-        connector = transfer_config(
-            "ObservingLMCacheMPConnector",
-            role="kv_both",
-            tierscope=probe,
-            **{"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": cache.rpc_port},
-        )
-        arguments = (*connector, "--otlp-traces-endpoint", receiver.endpoint)
+        arguments = (*in_front_of(cache, addresses), "--otlp-traces-endpoint", receiver.endpoint)
         with (
             EngineServer(vllm, folder, arguments=arguments, environ=TRACING) as engine,
             exporter_of(
-                Replica("pod-0", "node", hook.addresses(addresses), engine.url, cache),
+                Replica("pod-0", "node", hook.addresses(addresses), engine, cache),
                 otlp_endpoint=receiver.endpoint,
             ) as exporter,
             Workload(engine.url, traced=True) as workload,

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from exporters.process import Exporter
 from tests.engines import hook
+from tests.engines.environment import Environment
+from tests.engines.lmcache_environment import LMCacheEnvironment
 from tests.engines.lmcache_server import LMCacheServer
+from tests.engines.server import EngineServer, transfer_config
 from tierscope.domain.settings import EngineSettings, ExporterSettings, LmcacheSettings
+
+CHUNK_BYTES = 32_768
+"""Of the tiny model: 2 layers, 2 heads of 32, keys and values, 2 bytes, 64 tokens."""
+ANY = "tcp://127.0.0.1:*"
 
 
 @dataclass(frozen=True)
@@ -18,8 +28,62 @@ class Replica:
     node: str
     """Name of the LMCache server."""
     hook: hook.Addresses
-    engine_url: str
+    engine: EngineServer
     cache: LMCacheServer
+
+
+def in_front_of(cache: LMCacheServer, addresses: Path) -> tuple[str, str]:
+    """The flag that puts LMCache's connector with the probe around it into an engine.
+
+    The probe writes its own `addresses`.
+    """
+    return transfer_config(
+        "ObservingLMCacheMPConnector",
+        role="kv_both",
+        tierscope={"endpoint": ANY, "replay_endpoint": ANY, "address_file": str(addresses)},
+        **{"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": cache.rpc_port},
+    )
+
+
+@contextmanager
+def replicas_on_one_pool(
+    vllm: Environment,
+    lmcache: LMCacheEnvironment,
+    folder: Path,
+    *,
+    l1_chunks: int,
+    seeds: Sequence[str] = ("0", "0"),
+    arguments: tuple[str, ...] = (),
+) -> Iterator[list[Replica]]:
+    """Start replicas on one pool in `folder`, one for each seed of a cache server; engines start together.
+
+    `arguments` are those of every cache server.
+    """
+    with ExitStack() as stack:
+        replicas = []
+        for number, seed in enumerate(seeds):
+            own = folder / f"replica-{number}"
+            own.mkdir()
+            cache = LMCacheServer(
+                lmcache,
+                own,
+                l1_chunks=l1_chunks,
+                chunk_bytes=CHUNK_BYTES,
+                pool=folder / "pool",
+                arguments=arguments,
+                environ={"PYTHONHASHSEED": seed},
+            )
+            stack.enter_context(cache)
+            engine = EngineServer(vllm, own, arguments=in_front_of(cache, own / "engine-probe.json"))
+            stack.callback(engine.stop)
+            engine.start()
+            replicas.append((number, own, engine, cache))
+        for _, _, engine, _ in replicas:
+            engine.wait()
+        yield [
+            Replica(f"pod-{n}", f"node-{n}", hook.addresses(own / "engine-probe.json"), engine, cache)
+            for n, own, engine, cache in replicas
+        ]
 
 
 def exporter_of(*replicas: Replica, pool: str | None = None, otlp_endpoint: str | None = None) -> Exporter:
@@ -40,7 +104,7 @@ def _engine(replica: Replica) -> EngineSettings:
         namespace="ns",
         endpoint="chat",
         replica=replica.name,
-        metrics_url=f"{replica.engine_url}/metrics",
+        metrics_url=f"{replica.engine.url}/metrics",
         hook_endpoint=replica.hook.endpoint,
         hook_replay_endpoint=replica.hook.replay_endpoint,
         lmcache=replica.node,

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 import duckdb
-import httpx
 import pytest
 from typer.testing import CliRunner
 
-from exporters.process import Exporter
-from tests.engines import hook
-from tests.engines.lmcache_server import CHUNK_TOKENS, LMCacheServer
+from tests.engines.lmcache_server import CHUNK_TOKENS
 from tests.engines.page import Page
-from tests.engines.server import EngineServer, transfer_config
+from tests.engines.replica import CHUNK_BYTES, exporter_of, replicas_on_one_pool
 from tests.exporting import Scrape, first_batches
 from tests.ledgers import batch
 from tierscope.cli.main import app
-from tierscope.domain.settings import EngineSettings, ExporterSettings, LmcacheSettings
 from tierscope.registry import metrics
 from tierscope.storage.store import Store
 
-CHUNK_BYTES = 32_768
-"""Of the tiny model: 2 layers, 2 heads of 32, keys and values, 2 bytes, 64 tokens."""
 L1_CHUNKS = 600
 """All prompts and the filler fit, so that L1 still has them after L0 was filled."""
 LENGTHS = (200, 400, 700)
 REPEATS = 10
-ANY = "tcp://127.0.0.1:*"
 
 
 @dataclass(frozen=True)
@@ -47,50 +39,15 @@ class Run:
             return connection.execute(sql).fetchone()
 
 
-def start(stack, name, vllm_lmcache, lmcache, folder) -> tuple[EngineSettings, LmcacheSettings]:
-    """Start one replica: LMCache with its own L1 on the common pool, and vLLM in front of it."""
-    own = folder / name
-    own.mkdir()
-    cache = stack.enter_context(
-        LMCacheServer(lmcache, own, l1_chunks=L1_CHUNKS, chunk_bytes=CHUNK_BYTES, pool=folder / "pool")
-    )
-    probe = {"endpoint": ANY, "replay_endpoint": ANY, "address_file": str(own / "engine-probe.json")}
-    connector = transfer_config(
-        "ObservingLMCacheMPConnector",
-        role="kv_both",
-        tierscope=probe,
-        **{"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": cache.rpc_port},
-    )
-    engine = stack.enter_context(EngineServer(vllm_lmcache, own, arguments=connector))
-    hooked, records = hook.addresses(own / "engine-probe.json"), hook.addresses(cache.addresses)
-    return EngineSettings(
-        namespace="ns",
-        endpoint="chat",
-        replica=name,
-        metrics_url=f"{engine.url}/metrics",
-        hook_endpoint=hooked.endpoint,
-        hook_replay_endpoint=hooked.replay_endpoint,
-        lmcache=name,
-    ), LmcacheSettings(
-        name=name,
-        url=cache.url,
-        pool="pool",
-        records_endpoint=records.endpoint,
-        records_replay_endpoint=records.replay_endpoint,
-    )
-
-
 @pytest.fixture(scope="module")
 def run(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
     """The command, run on the pair with an exporter of both as its witness."""
     folder = tmp_path_factory.mktemp("measure")
-    with ExitStack() as stack:
-        replicas = [start(stack, name, vllm_lmcache, lmcache, folder) for name in ("a", "b")]
-        engines, servers = zip(*replicas, strict=True)
-        settings = ExporterSettings(name="test", poll_seconds=0.5, engines=engines, lmcache=servers)
-        exporter = stack.enter_context(Exporter(settings))
-        pages = [engine.metrics_url for engine in engines]
-        arguments = [part for url in pages for part in ("--url", url.removesuffix("/metrics"))]
+    with (
+        replicas_on_one_pool(vllm_lmcache, lmcache, folder, l1_chunks=L1_CHUNKS) as replicas,
+        exporter_of(*replicas, pool="pool") as exporter,
+    ):
+        arguments = [part for replica in replicas for part in ("--url", replica.engine.url)]
         arguments += ["--exporter", exporter.addresses.metrics_url, "--token-range", "5:2048"]
         arguments += ["--lengths", ",".join(map(str, LENGTHS)), "--repeats", str(REPEATS)]
         arguments += ["--chunk-tokens", str(CHUNK_TOKENS), "--html", str(folder / "plot.html"), "--json"]
@@ -102,8 +59,7 @@ def run(vllm_lmcache, lmcache, tmp_path_factory) -> Run:
         with Store.open(folder / "store.duckdb", clock=time.time) as store:
             entries = first_batches(exporter, int(shown.sums(metrics.FEED_BATCHES)[()]))
             store.append(batch(0, *entries))
-        reader_page = httpx.get(pages[1], timeout=30).raise_for_status().text
-        return Run(document, str(folder / "store.duckdb"), Page(reader_page))
+        return Run(document, str(folder / "store.duckdb"), Page(replicas[1].engine.metrics()))
 
 
 def test_every_stage_came_from_where_it_was_meant_to(run):
@@ -121,7 +77,7 @@ def test_its_hits_are_the_stores_rows_to_the_token(run):
     """Of the reading replica: what was not computed."""
     (hits,) = run.ask(
         "SELECT CAST(sum(l0_tokens + l1_tokens + l2_tokens + external_tokens) AS BIGINT) "
-        "FROM requests WHERE replica = 'b' AND status = 'served'"
+        "FROM requests WHERE replica = 'pod-1' AND status = 'served'"
     )
 
     assert hits == run.document["cross_replica"]["hit_tokens"] > 0
@@ -149,7 +105,7 @@ def test_loads_from_l2_have_bytes_and_seconds(run):
 
     assert run.document["cross_replica"]["tier_known"]
     (tokens,) = run.ask(
-        "SELECT CAST(sum(l2_tokens) AS BIGINT) FROM requests WHERE replica = 'b' AND status = 'served'"
+        "SELECT CAST(sum(l2_tokens) AS BIGINT) FROM requests WHERE replica = 'pod-1' AND status = 'served'"
     )
     assert tokens == load["tokens"] == run.document["cross_replica"]["hit_tokens"]
     assert load["bytes"] == run.document["cross_replica"]["hit_chunks"] * CHUNK_BYTES

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.engines import hook
 from tests.engines.lmcache_server import CHUNK_TOKENS, LMCacheServer
 from tests.engines.page import Page
-from tests.engines.replica import Replica, exporter_of
-from tests.engines.server import EngineServer, eventually, transfer_config
+from tests.engines.replica import exporter_of, replicas_on_one_pool
+from tests.engines.server import MODEL_NAME, EngineServer, eventually
 from tests.engines.workload import Workload
 from tests.exporting import Scrape, await_true, first_feed_batches
+from tierscope.advice.document import Finding, FindingKind
+from tierscope.advice.recommend import recommend
+from tierscope.domain.deployment import Deployment
 from tierscope.domain.requests import RequestRecord
 from tierscope.domain.window import TimeSpan
 from tierscope.registry import metrics
 from tierscope.storage.store import Store
 
-CHUNK_BYTES = 32_768
+L1_CHUNKS = 80
 DOCUMENTS = 4
 DOCUMENT_TOKENS = 270
 CHUNKS = DOCUMENT_TOKENS // CHUNK_TOKENS
-ANY = "tcp://127.0.0.1:*"
 SECONDS = 60.0
+ALL_TIME = TimeSpan(0.0, 1e11)
 
 SEEDS = {
     "one hash": ((), ("0", "0")),
@@ -46,6 +47,8 @@ class Run:
     stored_l2_tokens: int
     said: str
     """The exporter's log."""
+    advised: Mapping[FindingKind, Finding]
+    """Findings of the advice on what the store holds."""
 
     def external(self, replica: int) -> float:
         """Tokens that an engine itself counts as loaded through its connector."""
@@ -56,46 +59,6 @@ class Run:
     def findings(self) -> set[str]:
         """Sources with the finding."""
         return set(self.shown.sums(metrics.FINDING, "source", kind="hash_seed_mismatch"))
-
-
-@contextmanager
-def two_replicas(vllm, lmcache, folder: Path, arguments, seeds) -> Iterator[tuple[list[Replica], list]]:
-    """Start everything: both caches on one pool, then both engines together."""
-    pool = folder / "pool"
-    pool.mkdir()
-    with ExitStack() as stack:
-        caches, engines, addresses = [], [], []
-        for number, seed in enumerate(seeds):
-            own = folder / f"replica-{number}"
-            own.mkdir()
-            cache = LMCacheServer(
-                lmcache,
-                own,
-                l1_chunks=80,
-                chunk_bytes=CHUNK_BYTES,
-                pool=pool,
-                arguments=arguments,
-                environ={"PYTHONHASHSEED": seed},
-            )
-            caches.append(stack.enter_context(cache))
-            addresses.append(own / "engine-probe.json")
-            probe = {"endpoint": ANY, "replay_endpoint": ANY, "address_file": str(addresses[-1])}
-            connector = transfer_config(
-                "ObservingLMCacheMPConnector",
-                role="kv_both",
-                tierscope=probe,
-                **{"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": cache.rpc_port},
-            )
-            engines.append(EngineServer(vllm, own, arguments=connector))
-            stack.callback(engines[-1].stop)
-            engines[-1].start()
-        for engine in engines:
-            engine.wait()
-        replicas = [
-            Replica(f"pod-{n}", f"node-{n}", hook.addresses(addresses[n]), engines[n].url, caches[n])
-            for n in range(len(seeds))
-        ]
-        yield replicas, engines
 
 
 def ask(engine: EngineServer) -> None:
@@ -125,10 +88,12 @@ def case(request) -> str:
 def run(vllm_lmcache, lmcache, tmp_path_factory, case) -> Run:
     """Documents computed by the first replica, then wanted from the second."""
     folder = tmp_path_factory.mktemp("replicas")
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        two_replicas(vllm_lmcache, lmcache, folder, *SEEDS[case]) as (replicas, engines),
-    ):
+    arguments, seeds = SEEDS[case]
+    started = replicas_on_one_pool(
+        vllm_lmcache, lmcache, folder, l1_chunks=L1_CHUNKS, seeds=seeds, arguments=arguments
+    )
+    with pytest.MonkeyPatch.context() as patch, started as replicas:
+        engines = [replica.engine for replica in replicas]
         said: list[str] = []
         patch.setattr("exporters.process.log.warning", lambda text, *args: said.append(text % args))
         with exporter_of(*replicas, pool="shared") as exporter:
@@ -157,10 +122,15 @@ def run(vllm_lmcache, lmcache, tmp_path_factory, case) -> Run:
             batches = first_feed_batches(exporter, int(shown.sums(metrics.FEED_BATCHES)[()]))
             with Store.open(folder / "store.duckdb", clock=time.time) as store:
                 store.append(batches)
-                stored = store.reader().totals("ns", "chat", TimeSpan(0.0, 1e11)).tokens
+                stored = store.reader().totals("ns", "chat", ALL_TIME).tokens
+                evidence = store.reader().evidence("ns", "chat", ALL_TIME)
+            advice = recommend(
+                evidence, Deployment("ns", "chat", MODEL_NAME, 2), now_unix_seconds=time.time()
+            )
             rows = [row for each in batches for row in each.entries if isinstance(row, RequestRecord)]
             pages = [Page(engine.metrics()) for engine in engines]
-        return Run(pages, shown, rows, stored.l2, "\n".join(said))
+        found = {finding.kind: finding for finding in advice.findings}
+        return Run(pages, shown, rows, stored.l2, "\n".join(said), found)
 
 
 def test_what_one_replica_stored_the_other_loads_to_the_token(run, case):
@@ -177,12 +147,19 @@ def test_what_one_replica_stored_the_other_loads_to_the_token(run, case):
 
 def test_servers_that_hash_differently_are_named_as_a_pair(run, case):
     """UD-41: both wrote, neither found the other's; with one hash there is nothing to find."""
+    named = {kind for kind in run.advised if kind.endswith("hash_seed_mismatch")}
     if case == "one hash":
         assert run.findings() == set()
+        assert named == set()
         return
 
     assert run.findings() == {"lmcache_records:node-0", "lmcache_records:node-1"}
     assert "node-0 and node-1 (" in run.said
     assert "node-1 and node-0 (" in run.said
+    assert named == {FindingKind.HASH_SEED_MISMATCH}
+    assert run.advised[FindingKind.HASH_SEED_MISMATCH].evidence == (
+        f"node-0 (pod-0) and node-1 (pod-1): of {DOCUMENTS} first chunks of the same prompts 0 have one "
+        f"name, {DOCUMENTS} have two."
+    )
     assert run.shown.sums(metrics.STORED_BLOCKS, "tier")["l1"] == 2 * DOCUMENTS * CHUNKS
     assert run.shown.sums(metrics.STORED_BLOCKS, "holder", tier="l2")["shared"] > DOCUMENTS * CHUNKS
