@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -14,9 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.outliving import ended_with_us
 from tierscope.domain.lake_settings import LAKE_PREFIX, LakeSettings
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+STOP_AND_REMOVE = 'folder=$1; shift; "$@"; rm -rf "$folder"'
 TUNING = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300")
 
 
@@ -65,7 +66,7 @@ class Lake:
 
 @contextmanager
 def postgres() -> Iterator[Postgres]:
-    """Run a server in a folder of its own until the end of the body."""
+    """Run a server in a folder of its own until the end of the body, or of this process."""
     folder = Path(tempfile.mkdtemp(prefix="ts-pg-"))
     user = [] if os.getuid() else ["runuser", "-u", "postgres", "--"]
     if user:
@@ -78,12 +79,10 @@ def postgres() -> Iterator[Postgres]:
     def run(*command: object) -> None:
         subprocess.run([*user, *map(str, command)], check=True, capture_output=True, cwd=folder)
 
-    run(binary / "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", data)
-    options = " ".join(f"-c {setting}" for setting in (*TUNING, f"unix_socket_directories={folder}"))
-    listen = f"-p {port} -c listen_addresses=127.0.0.1 {options}"
-    run(binary / "pg_ctl", "-D", data, "-l", folder / "log", "-w", "-o", listen, "start")
-    try:
+    control = (binary / "pg_ctl", "-D", data)
+    with ended_with_us(STOP_AND_REMOVE, folder, *user, *control, "-m", "immediate", "stop"):
+        run(binary / "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", data)
+        options = " ".join(f"-c {setting}" for setting in (*TUNING, f"unix_socket_directories={folder}"))
+        listen = f"-p {port} -c listen_addresses=127.0.0.1 {options}"
+        run(*control, "-l", folder / "log", "-w", "-o", listen, "start")
         yield Postgres(port, folder)
-    finally:
-        run(binary / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)

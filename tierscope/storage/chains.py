@@ -18,10 +18,14 @@ Chain = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What a delta never points out of: one hour (since 1970) of one engine."""
+    """What a delta never points out of: one hour (since 1970) of one engine and model.
+
+    So it lies within one day and model, by which a lake keeps rows in files of their own.
+    """
 
     hour: int
     engine: EngineId
+    model: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ TYPES = {
     "BIGINT": "Int64",
     "BIGINT[]": "Array(Int64)",
     "BOOLEAN": "Bool",
+    "DATE": "Date32",
     "DOUBLE": "Float64",
     "INTEGER": "Int32",
     "UBIGINT": "UInt64",

@@ -10,10 +10,13 @@ import pyarrow as pa
 MOST_UNIX_SECONDS = 7e12
 """The times we store lie between this and its negative, so that every `hour` fits an INTEGER."""
 
+DAY_SECONDS = 86400
+
 ARROW_TYPES = {
     "BIGINT": pa.int64(),
     "BIGINT[]": pa.list_(pa.int64()),
     "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
     "DOUBLE": pa.float64(),
     "INTEGER": pa.int32(),
     "UBIGINT": pa.uint64(),
@@ -39,12 +42,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: what a row is, its columns in order, and the version of the store it came with."""
+    """One table: what a row is, its columns in order, and the version of the store it came with.
+
+    `partitions` are the columns by whose values a lake keeps rows in files of their own.
+    """
 
     name: str
     row: str
     columns: tuple[Column, ...]
     since: int = 1
+    partitions: tuple[str, ...] = ()
 
     def ddl(self) -> str:
         """The statement that creates the table."""
@@ -97,4 +104,6 @@ SPLIT = (
     Column("external_tokens", "BIGINT", "Prompt tokens loaded through a connector from a tier nothing told."),
     Column("computed_tokens", "BIGINT", "Prompt tokens whose KV values were computed."),
 )
+_NOT_YET = "written by a release before the column, into a lake that is not brought up yet"
+DAY = Column("day", "DATE", "Day of the row's time, in UTC.", _NOT_YET, since=9)
 HOUR = Column("hour", "INTEGER", "Hour the row sums up: unix seconds `// 3600`.")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tierscope.domain.events import BlockEvent
-from tierscope.storage.columns import MOST_UNIX_SECONDS
+from tierscope.storage.columns import DAY_SECONDS, MOST_UNIX_SECONDS
 from tierscope.storage.rows import hash_lists, row_ids
 from tierscope.storage.schema import BLOCK_EVENTS
 
@@ -49,6 +49,7 @@ def block_events_table(found: Found) -> pa.Table:
         "block_hashes": hash_lists(hashes),
         "sequence": [event.sequence for event in events],
         "ordinal": [event.ordinal for event in events],
+        "day": np.floor(times / DAY_SECONDS).astype("int64").astype("datetime64[D]"),
     }
     return pa.table([pa.array(columns[field.name], field.type) for field in _SCHEMA], schema=_SCHEMA)
 

@@ -1,7 +1,8 @@
 """Bringing a store of any earlier version up to this release's tables and views.
 
 A version differs from the one before by tables and columns that were added, so what a file lacks is what
-has to be done; nothing is rewritten, and rows of before have NULL where they say nothing.
+has to be done; nothing is rewritten, and rows of before have NULL where they say nothing (their day alone is
+worked out: see `days`).
 """
 
 from __future__ import annotations

@@ -13,9 +13,11 @@ import duckdb
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.lake_settings import LakeSettings, is_lake
 from tierscope.storage.database import Database
+from tierscope.storage.days import fill_days
 from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.hourly import RETENTION
 from tierscope.storage.lake.failures import StoreContended
+from tierscope.storage.lake.partitions import partition_tables
 from tierscope.storage.lake.place import LakePlace
 from tierscope.storage.migrations import bring_up
 from tierscope.storage.places import FilePlace, Place
@@ -74,6 +76,7 @@ def prepare(database: Database, at_unix_seconds: float) -> None:
     version = _version_of(database)
     with database.transaction() as cursor:
         bring_up(cursor, version, at_unix_seconds)
+        fill_days(cursor)
         for table in _READ_AT_THE_START:  # damage shows when a block is read
             cursor.execute(f"FROM {table.name}").fetchall()
 
@@ -107,6 +110,7 @@ def _prepare_lake(database: Database, at_unix_seconds: float) -> None:
         if views_are_ours(cursor) and version == VERSION:
             return
         bring_up(cursor, version, at_unix_seconds)
+        partition_tables(cursor)
         say_views_are_ours(cursor)
 
 

@@ -42,6 +42,9 @@ def _tables() -> Iterator[str]:
     yield "## Tables\n"
     for table in TABLES:
         yield f"### {table.name}\n\n{table.row}\n"
+        if table.partitions:
+            names = " and ".join(f"`{name}`" for name in table.partitions)
+            yield f"A lake has files of their own for each {names}.\n"
         yield from _columns(table.columns)
 
 

@@ -28,7 +28,7 @@ from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
 from tierscope.domain.trace import UInt64Array
 from tierscope.storage.chains import Delta, Partition
-from tierscope.storage.columns import MOST_UNIX_SECONDS, Table
+from tierscope.storage.columns import DAY_SECONDS, MOST_UNIX_SECONDS, Table
 
 Row = tuple[object, ...]
 
@@ -80,7 +80,7 @@ def request_id(record: RequestRecord) -> int:
 
 def partition_of(record: RequestRecord) -> Partition:
     """The partition that the record's delta must stay in."""
-    return Partition(math.floor(_time(record.admitted_unix_seconds) / 3600), record.engine)
+    return Partition(math.floor(_time(record.admitted_unix_seconds) / 3600), record.engine, record.model)
 
 
 def request_row(record: RequestRecord, feed: int, identity: int, delta: Delta) -> Row:
@@ -90,6 +90,7 @@ def request_row(record: RequestRecord, feed: int, identity: int, delta: Delta) -
         identity,
         feed,
         math.floor(record.admitted_unix_seconds / 3600),
+        _day(record.admitted_unix_seconds),
         engine.namespace,
         engine.endpoint,
         engine.replica,
@@ -264,6 +265,11 @@ def deployment_row(deployment: Deployment, since_unix_seconds: float) -> Row:
         ),
         msgspec.json.encode(deployment).decode(),
     )
+
+
+def _day(unix_seconds: float) -> int:
+    """Days since 1970, which Arrow takes for a date."""
+    return math.floor(unix_seconds / DAY_SECONDS)
 
 
 def _time(unix_seconds: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tierscope.storage.columns import (
     AT,
+    DAY,
     EARLIER,
     ENDPOINT,
     ENGINE,
@@ -29,11 +30,12 @@ REQUESTS = Table(
     "One admission of one request into one engine. Token sums are over `status = 'served'` (first "
     "admission, first token reached). The chain of block hashes is in delta form: the first "
     "`common_blocks` blocks are those of row `parent_id`, then come `new_hashes`. A parent always lies in "
-    "the same `hour` of the same engine; `block_accesses` puts chains together again.",
+    "the same `hour` of the same engine and model; `block_accesses` puts chains together again.",
     (
         Column("id", "UBIGINT", "Row id: 64 bits made of engine, request id, attempt and arrival."),
         FEED,
         Column("hour", "INTEGER", "Hour of the admission: `admitted_unix_seconds // 3600`."),
+        DAY,
         *ENGINE,
         Column("request_id", "VARCHAR", "The engine's request id."),
         Column("attempt", "INTEGER", "0 for the first admission, then one more a preemption."),
@@ -89,6 +91,7 @@ REQUESTS = Table(
         Column("common_blocks", "INTEGER", "Blocks shared with the start of the parent's chain."),
         Column("new_hashes", "UBIGINT[]", "Hashes of the blocks after the common ones."),
     ),
+    partitions=("day", "model"),
 )
 BLOCK_EVENTS = Table(
     "block_events",
@@ -124,7 +127,9 @@ BLOCK_EVENTS = Table(
             EARLIER,
             since=7,
         ),
+        DAY,
     ),
+    partitions=("day",),
 )
 TIER_SAMPLES = Table(
     "tier_samples",

@@ -15,9 +15,11 @@ from tests.naive import whole_chain
 from tierscope.storage.assembly import DeltaRows, assembled
 from tierscope.storage.chains import ChainEncoder, Delta, Partition
 
-HERE = Partition(472_222, ENGINES[0])
-NEXT_HOUR = Partition(472_223, ENGINES[0])
-OTHER_ENGINE = Partition(472_222, ENGINES[1])
+HERE = Partition(472_222, ENGINES[0], "model")
+NEXT_HOUR = Partition(472_223, ENGINES[0], "model")
+OTHER_ENGINE = Partition(472_222, ENGINES[1], "model")
+OTHER_MODEL = Partition(472_222, ENGINES[0], "adapter")
+PARTITIONS = [HERE, NEXT_HOUR, OTHER_ENGINE, OTHER_MODEL]
 
 paths = st.lists(st.integers(0, 2), max_size=12)
 
@@ -32,9 +34,7 @@ class Step:
 
 
 steps = st.lists(
-    st.builds(
-        Step, paths, st.sampled_from([HERE, NEXT_HOUR, OTHER_ENGINE]), st.sampled_from([False] * 9 + [True])
-    ),
+    st.builds(Step, paths, st.sampled_from(PARTITIONS), st.sampled_from([False] * 9 + [True])),
     max_size=40,
 )
 encoders = st.builds(
@@ -67,7 +67,7 @@ def test_a_chain_comes_back_exactly(told, encoder):
 
 @given(told=steps, encoder=encoders)
 def test_a_delta_stays_in_its_partition(told, encoder):
-    """Dropping a whole hour of an engine never orphans a row."""
+    """Dropping a whole hour of an engine, or a model's files of a day, never orphans a row."""
     deltas = encode(encoder, told)
 
     partitions = dict(zip(deltas, (step.partition for step in told), strict=True))
@@ -94,7 +94,7 @@ def test_nothing_known_is_written_twice(told):
     """With memory enough, a partition's blocks are each written once."""
     deltas = encode(ChainEncoder(), [Step(step.path, step.partition, forget=False) for step in told])
 
-    for partition in (HERE, NEXT_HOUR, OTHER_ENGINE):
+    for partition in PARTITIONS:
         written = [
             block
             for delta, step in zip(deltas.values(), told, strict=True)
@@ -152,7 +152,7 @@ def test_a_repeat_points_to_the_first_not_to_the_last():
     assert deltas[2] == Delta(1, 3, ())
 
 
-@pytest.mark.parametrize("other", [NEXT_HOUR, OTHER_ENGINE])
+@pytest.mark.parametrize("other", PARTITIONS[1:])
 def test_another_partition_starts_whole(other):
     """The first use in a partition stores the whole chain."""
     encoder = ChainEncoder()
