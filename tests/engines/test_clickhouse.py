@@ -57,7 +57,8 @@ def ask(exported):
 def rows_of(store, query):
     """The store's own answer, with what JSON makes of it."""
     with store._database.reading() as cursor:
-        return sorted(json.loads(json.dumps(cursor.execute(query).fetchall())), key=repr)
+        rows = cursor.execute(query).fetchall()
+    return sorted(json.loads(json.dumps(rows, default=str)), key=repr)
 
 
 def test_every_table_arrives_row_by_row(exported, ask):
