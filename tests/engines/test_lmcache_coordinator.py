@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from exporters.lmcache.coordinator_listener import CoordinatorListener
 from exporters.process import Exporter
 from tests.engines.lmcache_environment import LMCacheEnvironment
 from tests.engines.lmcache_server import CHUNK_BYTES, LMCacheServer
@@ -75,6 +78,21 @@ def stage(server: LMCacheServer, exporter: Exporter, before: Page | None = None)
     return Stage(page, Scrape(exporter.addresses.metrics_url))
 
 
+@contextmanager
+def heard_requests() -> Iterator[list[str]]:
+    """The methods of all requests that any coordinator of ours answers."""
+    heard: list[str] = []
+    answer = CoordinatorListener.answer
+
+    def hear(self: CoordinatorListener, method: str, path: str, body: bytes) -> dict[str, object]:
+        heard.append(method)
+        return answer(self, method, path, body)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CoordinatorListener, "answer", hear)
+        yield heard
+
+
 @pytest.fixture(scope="module")
 def run(lmcache: LMCacheEnvironment, tmp_path_factory) -> Run:
     """Everything that can happen to a chunk, then an exporter that begins in the middle."""
@@ -82,7 +100,10 @@ def run(lmcache: LMCacheEnvironment, tmp_path_factory) -> Run:
     port = free_ports(1)
     told = ("--coordinator-url", f"http://127.0.0.1:{port}", "--coordinator-event-reporting")
     beats = ("--coordinator-heartbeat-interval", "1")
-    with LMCacheServer(lmcache, folder, probe=False, arguments=(*told, *beats)) as server:
+    with (
+        heard_requests() as heard,
+        LMCacheServer(lmcache, folder, probe=False, arguments=(*told, *beats)) as server,
+    ):
         with exporter_of(server, port) as exporter, server.client() as client:
             workload = Workload(server, client)
             workload.everything()
@@ -106,6 +127,10 @@ def run(lmcache: LMCacheEnvironment, tmp_path_factory) -> Run:
                 "the last document was told",
             )
             resident = Page(server.metrics()).total("lmcache_mp_l1_memory_usage_bytes") // CHUNK_BYTES
+            heard.clear()
+            await_true(
+                lambda: "PUT" in heard, "the server knows its new coordinator, whom it will tell its end"
+            )
             server.stop()
             await_true(
                 lambda: (
@@ -113,7 +138,7 @@ def run(lmcache: LMCacheEnvironment, tmp_path_factory) -> Run:
                     .sums(metrics.EVICTED_BLOCKS, "reason", tier="l1")
                     .get("restart")
                 ),
-                "the server's end emptied its L1",
+                f"the server's end emptied its L1; of its requests came {heard}",
             )
             after_end = Scrape(exporter.addresses.metrics_url)
     events = [entry for batch in batches for entry in batch.entries if isinstance(entry, BlockEvent)]

@@ -89,7 +89,11 @@ def test_promtool_finds_nothing_to_say_about_the_live_page(exporter, system_bina
 
 
 NOT_HERE = {
-    "tierscope-overview": {"L2 evictions by reason", "Lost or unreadable"},
+    "tierscope-overview": {
+        "Computed tokens by cause", "Tokens of the 10 busiest tenants",
+        "Cached share of the 10 tenants that are served least",
+        "L2 evictions by reason", "Lost or unreadable",
+    },
     "tierscope-tier-l0": set(),
     "tierscope-tier-l1": {
         "Age at eviction", "Load and store tasks, p90", "Bytes in and out",
@@ -100,10 +104,15 @@ NOT_HERE = {
         "One read or write, p50 and p99", "Failed requests", "Not stored or not loaded, by reason",
         "Bytes by kind", "Bytes by model", "Chunks that came and went", "Age of the last scan",
     },
-    "tierscope-routing": {"Admissions without a first token"},
+    "tierscope-routing": {
+        "Admissions without a first token", "Computed although another replica had it",
+        "Hits in L0 and L1: possible, predicted, delivered",
+        "Prompt tokens that L0 and L1 did not serve, by why",
+    },
 }  # fmt: skip
 """Panels that this deployment has nothing for: no probe in its cache servers, no FUSE client, no scan of a
-pool that evicts nothing; and nothing fails."""
+pool that evicts nothing, no tenants, no collector, which tells causes and what routing could have found; and
+nothing fails."""
 
 
 @pytest.mark.parametrize("uid", NOT_HERE)

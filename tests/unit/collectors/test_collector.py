@@ -31,7 +31,7 @@ class Abstention:
         return {"status": "insufficient_evidence"}
 
 
-def abstain(evidence, deployment, *, now_unix_seconds):
+def abstain(evidence, deployment, *, now_unix_seconds, earlier=()):
     return Abstention()
 
 
