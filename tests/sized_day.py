@@ -53,9 +53,11 @@ def day(sessions: int, rng: np.random.Generator) -> Evidence:
     window = RequestWindow(
         span=TimeSpan(0.0, float(at[-1]) + 1),
         engines=tuple(EngineId("default", "demo", f"demo-{i}") for i in range(REPLICAS)),
+        models=(DEPLOYMENT.model,),
         block_tokens=BLOCK_TOKENS,
         chunk_tokens=CHUNK_TOKENS,
         at_unix_seconds=at,
+        model=np.zeros(n, dtype=np.int32),
         engine=(session % REPLICAS).astype(np.int32),
         session=(session + 1).astype(np.uint64),
         prompt=prompt,
