@@ -119,7 +119,10 @@ def test_each_hit_of_l1_or_l2_shows_the_lookup_that_found_it(lookups, inside):
 
 
 def test_each_hit_of_l2_shows_its_reads(lookups, inside):
-    """Within the lookup that waited for them: adapter, chunks and bytes, all that it found beyond L1."""
+    """Begun within the lookup that waited for them: adapter, chunks and bytes, all that it found beyond L1.
+
+    A read ends when a thread of the server's sees it, which on a busy machine is after the lookup's answer.
+    """
     hits = [span for span in lookups if tokens(span)[Origin.L2]]
 
     assert hits
@@ -128,7 +131,9 @@ def test_each_hit_of_l2_shows_its_reads(lookups, inside):
         reads = inside[span.span_id, "kv.l2.read"]
         told = list(map(attributes_on, reads))
         for read, said in zip(reads, told, strict=True):
-            assert_within(read, l1)
+            assert read.trace_id == l1.trace_id
+            assert l1.start_time_unix_nano - ROUNDED_NS <= read.start_time_unix_nano
+            assert read.start_time_unix_nano < min(read.end_time_unix_nano, l1.end_time_unix_nano)
             assert said["tierscope.read.adapter"] == "fs"
             assert said["tierscope.read.bytes"] == said["tierscope.read.blocks"] * CHUNK_BYTES
         found = attributes_on(l1)
