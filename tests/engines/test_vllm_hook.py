@@ -191,8 +191,10 @@ def test_an_engine_serves_although_the_probes_port_is_taken(vllm, tmp_path):
     assert run.sum("local") == run.page.total("vllm:prefix_cache_hits_total") > 0
     readmissions = [record for record in run.of("admit") if record["attempt"] > 0]
     assert len(readmissions) == run.page.total("vllm:num_preemptions_total")
-    aborted = [record for record in run.of("finish") if record["status"] == "FINISHED_ABORTED"]
-    assert len(aborted) == 3
+    left = [record["status"] for record in run.of("finish") if "-leaving-" in record["rid"]]
+    assert len(left) == 3
+    # A busy server hears of a client that hung up when the answer is whole already.
+    assert "FINISHED_ABORTED" in left
     report_cost(run.of("stats")[-1], requests=len(run.of("finish")))
 
 
