@@ -128,7 +128,9 @@ class CoordinatorStream:
     pool: str
     pool_is_scanned: bool = False
     stale: bool = False
-    """Whether batches were lost, so that what L1 holds is unknown until the server begins anew."""
+    """Whether something was lost, so that what L1 holds is unknown until the server begins anew."""
+    _left: bool = False
+    """Whether the server said that it ends; it still sends what it has not told by then."""
     _incarnation: int | None = None
     _next_sequence: int | None = None
     _held: dict[Tier, _Held] = field(default_factory=lambda: {tier: _Held() for tier in _TIERS.values()})
@@ -144,13 +146,13 @@ class CoordinatorStream:
             reading.missing += self._missed(batch.seq)
             reading.entries += self._batch(batch)
         if batches:
-            reading.entries += self.held(batches[-1].ts)
+            reading.entries += self.gone(batches[-1].ts) if self._left else self.held(batches[-1].ts)
         return reading
 
     def held(self, at_unix_seconds: float) -> Iterator[TierSample]:
-        """Yield how full L1 is, where that is known and something was told in this life."""
+        """Yield how full L1 is, where that is known, and something was told in this life, which goes on."""
         l1 = self._held[Tier.L1]
-        if self._incarnation is not None and not self.stale:
+        if self._incarnation is not None and not (self.stale or self._left):
             yield TierSample(
                 tier=Tier.L1,
                 holder=self.server,
@@ -160,6 +162,16 @@ class CoordinatorStream:
                 used_blocks=len(l1.objects),
             )
 
+    def leave(self, at_unix_seconds: float) -> list[BlockEvent]:
+        """The server says that it ends. What it sends after that is true of its pool; its L1 stays empty."""
+        self._left = True
+        return self.gone(at_unix_seconds)
+
+    def stays(self) -> None:
+        """The server is there. If it had left, what it holds is unknown unless it begins anew."""
+        self.stale |= self._left
+        self._left = False
+
     def gone(self, at_unix_seconds: float) -> list[BlockEvent]:
         """The server left, or began anew: its memory is empty, its pool stays as it is."""
         chunks = tuple(number for _, _, number in self._held[Tier.L1].objects)
@@ -168,6 +180,7 @@ class CoordinatorStream:
 
     def _begin(self, batch: Batch) -> Iterator[BlockEvent]:
         yield from self.gone(batch.ts)
+        self._left &= self._incarnation is None  # whoever was first heard of when it left goes on leaving
         self._incarnation, self._next_sequence = batch.incarnation, None
         self._held[Tier.L2] = _Held()
         self.stale = False
@@ -191,7 +204,9 @@ class CoordinatorStream:
             chunks = tuple(_number(entry.key) for entry in batch.entries if held.add(entry))
             yield from self._told(tier, chunks, batch, None)
         elif batch.event_type == "delete":
-            gone = [entry.key for entry in batch.entries if held.drop(entry.key, stale=self.stale)]
+            # What had not left L1 when the server did was told with its end.
+            stale = self.stale and not (self._left and tier is Tier.L1)
+            gone = [entry.key for entry in batch.entries if held.drop(entry.key, stale=stale)]
             chunks = tuple(map(_number, gone))
             yield from self._told(tier, chunks, batch, EvictionReason.UNKNOWN)
 

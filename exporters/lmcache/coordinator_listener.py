@@ -74,13 +74,13 @@ class CoordinatorListener:
 
     def answer(self, method: str, path: str, body: bytes) -> dict[str, object]:
         """Take one request and return what LMCache expects; raises `BadInput` for unreadable events."""
+        parts = path.strip("/").split("/")
         with self._lock:
             self._hear()
-            if path.rstrip("/") == "/events":
+            if parts == ["events"]:
                 self._events(body)
-            elif method == "DELETE":
-                self._post(StreamReading([*self._stream.gone(self._desk.clock())]))
-            parts = path.strip("/").split("/")
+            elif parts[0] == "instances":
+                self._member(method)
         return {"instance_id": _instance(body, parts), "re_registered": False}
 
     def look(self) -> None:
@@ -100,6 +100,14 @@ class CoordinatorListener:
         if self._silent:
             self._silent = False
             self._post(StreamReading([*self._stream.held(self._desk.clock())]))
+
+    def _member(self, method: str) -> None:
+        """The server registers, sends a heartbeat, or leaves."""
+        if method == "DELETE":
+            self._post(StreamReading([*self._stream.leave(self._desk.clock())]))
+            self._desk.ledger.forget_readings(self._health.source)
+        elif method in ("POST", "PUT"):
+            self._stream.stays()
 
     def _events(self, body: bytes) -> None:
         source = self._health.source

@@ -164,6 +164,61 @@ def test_batches_that_never_came_are_missing_and_what_l1_holds_is_absent(stream)
     assert not [entry for entry in reading.entries if isinstance(entry, TierSample)]
 
 
+def test_what_a_server_sends_after_it_left_fills_no_l1(stream):
+    """UD-39: its last flush follows its farewell. What came into the pool did; L1 is empty, and not told."""
+    take(stream, batch(1, "store", 7))
+    assert [event.block_hashes for event in stream.leave(9.0)] == [(7,)]
+
+    reading = take(stream, batch(2, "store", 8), batch(3, "store", 8, tier="l2"), batch(4, "delete", 7))
+
+    assert events(reading) == [
+        (Tier.L1, BlockAction.STORED, (8,), None),
+        (Tier.L2, BlockAction.STORED, (8,), None),
+        (Tier.L1, BlockAction.EVICTED, (8,), EvictionReason.RESTART),
+    ]
+    assert [*stream.held(9.0)] == [entry for entry in reading.entries if isinstance(entry, TierSample)] == []
+
+
+def test_what_a_server_took_along_is_not_gone_again_where_batches_were_lost(stream):
+    """Each chunk leaves once, with its end; the pool lets go of what nobody saw come, as ever."""
+    take(stream, batch(1, "store", 7), batch(4, "store", 8))
+    stream.leave(9.0)
+
+    reading = take(stream, batch(5, "delete", 7, 8), batch(6, "delete", 9, tier="l2"))
+
+    assert events(reading) == [(Tier.L2, BlockAction.EVICTED, (9,), EvictionReason.UNKNOWN)]
+
+
+def test_who_is_first_heard_of_when_it_leaves_fills_no_l1(stream):
+    """The exporter began a moment before the server ended."""
+    stream.leave(9.0)
+
+    reading = take(stream, batch(4, "store", 8))
+
+    assert [action for _, action, _, _ in events(reading)] == [BlockAction.STORED, BlockAction.EVICTED]
+    assert [*stream.held(9.0)] == []
+
+
+def test_a_server_that_stays_after_it_left_holds_what_nobody_knows(stream):
+    """A new life of it is known again from its first batch on."""
+    take(stream, batch(1, "store", 7))
+    stream.leave(9.0)
+    stream.stays()
+    take(stream, batch(2, "store", 8))
+    assert stream.stale
+    assert not [*stream.held(9.0)]
+
+    assert sample(take(stream, batch(1, "store", 9, incarnation=2))).used_blocks == 1
+
+
+def test_a_new_life_after_a_farewell_is_held_against_nothing(stream):
+    """Whether its registration comes before its first batch or is tried again after it."""
+    take(stream, batch(1, "store", 7))
+    stream.leave(9.0)
+
+    assert sample(take(stream, batch(1, "store", 9, incarnation=2))).used_blocks == 1
+
+
 def test_what_a_scan_tells_of_the_pool_is_not_told_again():
     """L1 is the server's own."""
     stream = CoordinatorStream("node-1", "pool", pool_is_scanned=True)
@@ -245,6 +300,26 @@ def test_what_a_silent_server_holds_is_not_known_until_it_speaks_again(listening
 
     listening.ask("PUT", "/instances/mp-a/heartbeat", json={})
     assert used() == [200]
+
+
+def test_how_full_l1_was_is_not_shown_once_the_server_left(listening):
+    """At once, and not again for its last flush; a server that begins anew is shown."""
+
+    def used():
+        return [s.value for s in listening.ledger.samples() if s.metric is metrics.USED_BYTES]
+
+    def tell(*batches):
+        listening.ask("POST", "/events", json={"batches": batches})
+
+    tell(batch(1, "store", 7, 8))
+    listening.ask("DELETE", "/instances/mp-a")
+    assert used() == []
+    tell(batch(2, "store", 9))
+    assert used() == []
+
+    listening.ask("POST", "/instances", json={"instance_id": "mp-a"})
+    tell(batch(1, "store", 9, incarnation=2))
+    assert used() == [100]
 
 
 def test_who_listens_no_more_is_told_nothing_more(listening):
