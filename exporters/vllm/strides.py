@@ -24,7 +24,7 @@ SHARE = 0.5
 """Share of the judged blocks that lie behind a hole. Refused stores leave few holes, and long ones."""
 
 MOST_BLOCKS = 50_000
-"""Blocks and holes remembered."""
+"""Told blocks remembered, the oldest forgotten first, each with the hole before it."""
 
 
 @dataclass(slots=True)
@@ -34,7 +34,8 @@ class Strides:
     _told: dict[int, None] = field(default_factory=dict)
     _holes: dict[int, int] = field(default_factory=dict)
     """Blocks never told, right before one that was and behind another that was: how many in a row."""
-    _judged: int = 0
+    _judged: dict[int, int] = field(default_factory=dict)
+    """Told blocks of which the one before is known, with that one: a block told twice is judged once."""
 
     def look(self, block_hashes: tuple[int, ...], parent_of: ParentOf) -> None:
         """Take blocks that host memory is said to have got; `parent_of` knows the GPU's chains."""
@@ -44,20 +45,17 @@ class Strides:
             before = parent_of(block_hash)
             if before is None:
                 continue
-            self._judged += 1
+            self._judged[block_hash] = before
             width = self._width(before, parent_of)
             if width:
                 self._holes[before] = width
         while len(self._told) > MOST_BLOCKS:
-            del self._told[next(iter(self._told))]
-        if len(self._holes) > MOST_BLOCKS:
-            self._holes.clear()
-            self._judged = 0
+            self._forget(next(iter(self._told)))
 
     @property
     def stride(self) -> int | None:
         """Of how many blocks in a row one is told; None where all of them are."""
-        if len(self._holes) < max(FEWEST, SHARE * self._judged):
+        if len(self._holes) < max(FEWEST, SHARE * len(self._judged)):
             return None
         ((width, _),) = Counter(self._holes.values()).most_common(1)
         return width + 1
@@ -65,7 +63,13 @@ class Strides:
     @property
     def seen(self) -> tuple[int, int]:
         """Holes, and blocks judged."""
-        return len(self._holes), self._judged
+        return len(self._holes), len(self._judged)
+
+    def _forget(self, block_hash: int) -> None:
+        del self._told[block_hash]
+        before = self._judged.pop(block_hash, None)
+        if before is not None:
+            self._holes.pop(before, None)
 
     def _width(self, before: int, parent_of: ParentOf) -> int:
         """How many blocks from `before` upwards were never told; 0 where none above them was."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporters.vllm import strides as module
 from exporters.vllm.event_stream import EventStream
 from exporters.vllm.events import BlocksCleared, BlocksStored, decode_events
 from exporters.vllm.residency import Residency
@@ -59,6 +60,18 @@ def test_blocks_of_which_every_nth_is_told_are_flagged(residency, stride, phase)
     assert residency.resident(Tier.L0) == len(CHAINS) * BLOCKS
 
 
+def test_blocks_that_are_stored_again_are_judged_once(residency):
+    """A working set that host memory let go of comes again, and every second block is still left out."""
+    for _ in range(3):
+        for first in CHAINS:
+            blocks = told(first, 2)
+            apply(residency, chain(first), *blocks)
+            apply(residency, *(removed(*block.block_hashes, medium="CPU") for block in blocks))
+
+    assert kinds(residency) == [MISSING]
+    assert residency.held(Tier.L1) is None
+
+
 def test_a_stride_inside_one_announcement_is_seen_too(residency):
     """Nothing in it says that the blocks are not neighbours; the GPU's chain does."""
     for first in CHAINS:
@@ -90,6 +103,19 @@ def test_whatever_the_order_a_chain_told_whole_has_no_hole(order):
         strides.look((block,), parents.get)
 
     assert strides.seen[0] == 0
+
+
+def test_a_stride_is_told_of_the_blocks_that_are_remembered(monkeypatch):
+    """However many came before: an upgrade mended it, or it began with one. Holes go with their blocks."""
+    monkeypatch.setattr(module, "MOST_BLOCKS", 100)
+    strides, parents = Strides(), {block: block - 1 for block in range(2, 4000)}
+
+    for stride, begin, expected in ((2, 2, 2), (1, 1000, None), (2, 2000, 2)):
+        for block in range(begin, begin + 900, stride):
+            strides.look((block,), parents.get)
+        assert strides.stride == expected
+        assert strides.seen[1] <= 100
+    assert max(map(len, (strides._told, strides._holes))) <= 100
 
 
 def test_what_room_took_is_no_stride(residency):
