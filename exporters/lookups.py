@@ -23,6 +23,9 @@ from tierscope.domain.requests import (
 MOST_REQUESTS = 100_000
 """Requests whose lookups are kept; of a request that never loads nobody asks for them."""
 
+MOST_COPIES = 200_000
+"""Copies that are kept, of all requests together: 40 MB. Where no engine has the hook nobody takes them."""
+
 MOST_TOLD = 20_000
 """Requests whose admissions are remembered after they were told."""
 
@@ -88,7 +91,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class _ToldOf:
-    """The admissions of one request that were told, in order, each with when it was admitted."""
+    """The admissions of one request that were told, in any order, each with when it was admitted."""
 
     server: str
     admissions: list[tuple[float, AdmissionName]] = field(default_factory=list)
@@ -102,10 +105,19 @@ class Lookups:
     the size of a chunk, 0 until the server tells it.
     """
 
-    def __init__(self, names: PromptNames | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
+    def __init__(
+        self,
+        names: PromptNames | None = None,
+        *,
+        most_requests: int = MOST_REQUESTS,
+        most_copies: int = MOST_COPIES,
+    ) -> None:
         self.names = names or PromptNames()
         self.chunk_tokens = 0
         self._most_requests = most_requests
+        self._most_copies = most_copies
+        self._copies = 0
+        """Loads and stores of all that was asked."""
         self._asked: dict[str, _Asked] = {}
         self._told: dict[str, _ToldOf] = {}
         self._late: dict[str, float | None] = {}
@@ -121,12 +133,12 @@ class Lookups:
     def loaded(self, request_id: str, load: TierLoad) -> None:
         """The server loaded for a request, within a lookup or after it."""
         self._of(request_id).loads.append(load)
-        self._perhaps_late(request_id)
+        self._copied(request_id)
 
     def stored(self, request_id: str, store: TierStore) -> None:
         """The server took chunks of a request from its engine."""
         self._of(request_id).stores.append(store)
-        self._perhaps_late(request_id)
+        self._copied(request_id)
 
     def told_until(self, unix_seconds: float) -> None:
         """Every lookup that ended before this time has been told, or is lost for good."""
@@ -136,7 +148,8 @@ class Lookups:
     def take(self, wanted: Wanted) -> CacheLookup | None:
         """Return the lookup of an admission with the loads made for it, once; None if it is not known.
 
-        Its loads are those that ended after it began and before the request's next lookup did.
+        Its loads are those that ended after it began and before the request's next lookup did. All others
+        wait for their lookups, or are late.
         """
         asked = self._asked.get(wanted.request_id)
         lookup = None if asked is None else asked.lookups.pop(wanted.number, None)
@@ -147,7 +160,8 @@ class Lookups:
             (_began(each) for n, each in asked.lookups.items() if n > wanted.number), default=float("inf")
         )
         mine = [load for load in asked.loads if began <= load.ended_unix_seconds < until]
-        asked.loads = [load for load in asked.loads if load.ended_unix_seconds >= until]
+        asked.loads = [load for load in asked.loads if not began <= load.ended_unix_seconds < until]
+        self._copies -= len(mine)
         if asked.is_empty:
             del self._asked[wanted.request_id]
         return replace(lookup, loads=tuple(mine))
@@ -178,19 +192,24 @@ class Lookups:
             began = (
                 move.ended_unix_seconds if move.started_unix_seconds is None else move.started_unix_seconds
             )
-            before = [name for at, name in told.admissions if at <= began + CLOCK_ALLOWANCE_SECONDS]
+            before = [one for one in told.admissions if one[0] <= began + CLOCK_ALLOWANCE_SECONDS]
             if before:
-                found.append(LateMove(before[-1], told.server, move))
+                _, name = max(before)
+                found.append(LateMove(name, told.server, move))
         asked.stores = []
         if loads:
             asked.loads = []
+        self._copies -= len(moves)
         if asked.is_empty:
             del self._asked[request_id]
         return found
 
-    def _perhaps_late(self, request_id: str) -> None:
+    def _copied(self, request_id: str) -> None:
+        self._copies += 1
         if request_id in self._told:
             self._late.setdefault(request_id, None)
+        while self._copies > self._most_copies:
+            self._forget_oldest()
 
     def joined(self, record: RequestRecord, request_id: str) -> None:
         """Remember an admission, and what engine and server call its same first tokens."""
@@ -219,9 +238,13 @@ class Lookups:
         asked = self._asked.get(request_id)
         if asked is None:
             if len(self._asked) >= self._most_requests:
-                del self._asked[next(iter(self._asked))]
+                self._forget_oldest()
             asked = self._asked[request_id] = _Asked()
         return asked
+
+    def _forget_oldest(self) -> None:
+        asked = self._asked.pop(next(iter(self._asked)))
+        self._copies -= len(asked.loads) + len(asked.stores)
 
 
 def _began(lookup: CacheLookup) -> float:

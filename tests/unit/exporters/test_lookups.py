@@ -28,6 +28,27 @@ def test_only_so_many_requests_are_remembered_the_oldest_forgotten_first():
     assert [lookups.take(wanted(name, 0)) is not None for name in "abc"] == [False, True, True]
 
 
+def test_only_so_many_copies_are_kept_the_oldest_requests_forgotten_first():
+    """Where no engine has the hook nobody takes them; what is taken makes room."""
+    lookups = Lookups(most_copies=4)
+    for name in "abc":
+        lookups.answered(name, 0, CacheLookup("server", 1.0, 64, 64))
+        lookups.loaded(name, TierLoad(Tier.L1, 1.2, 1.1))
+        lookups.stored(name, store(1.3))
+
+    assert [lookups.take(wanted(name, 0)) is not None for name in "abc"] == [False, True, True]
+    for began in (2.0, 3.0):
+        lookups.stored("d", store(began))
+    lookups.joined(RECORD, "b")
+    assert len(late(lookups, 0.0, 1.0)) == 1, "four again, and none is too many"
+    lookups.stored("d", store(4.0))
+    lookups.joined(RECORD, "d")
+    assert len(late(lookups, 2.0, 3.0)) == 3
+    for began in range(9):
+        lookups.stored("e", store(began))
+    assert lookups._copies <= 4
+
+
 def test_a_lookup_is_taken_once():
     """A record that comes twice finds nothing the second time; another admission's stays."""
     lookups = Lookups()
@@ -102,6 +123,33 @@ def test_what_was_stored_belongs_to_the_last_admission_before_it():
     lookups.joined(AGAIN, "r-1")
 
     assert late(lookups, 0.0, 1.0) == [(0, store(1.2)), (1, store(5.5))]
+
+
+def test_the_last_admission_before_a_store_is_the_one_admitted_last():
+    """A request that was preempted before its first token: its second admission is told before its first."""
+    lookups = Lookups()
+    lookups.joined(AGAIN, "r-1")
+    lookups.joined(RECORD, "r-1")
+    for began in (1.2, 5.5):
+        lookups.stored("r-1", store(began))
+
+    assert late(lookups, 0.0, 1.0) == [(0, store(1.2)), (1, store(5.5))]
+
+
+def test_what_was_loaded_before_a_lookup_is_not_lost_with_it():
+    """A late read of the admission before, while it waits; and that one's own, where it comes second."""
+    early, later = TierLoad(Tier.L1, 1.4, 1.3, 1, 2048), TierLoad(Tier.L2, 4.8, 4.7, 1, 2048)
+    told, second = Lookups(), Lookups()
+    told.joined(RECORD, "r-1")
+    for lookups in (told, second):
+        lookups.loaded("r-1", early)
+        lookups.loaded("r-1", later)
+        lookups.answered("r-1", 1, CacheLookup("server", 4.9, 64, 0, 4.6))
+    second.answered("r-1", 0, CacheLookup("server", 1.2, 64, 0, 1.1))
+
+    assert told.take(wanted("r-1", 1)).loads == (later,)
+    assert late(told, 0.0, 1.0) == [(0, early)]
+    assert [second.take(wanted("r-1", number)).loads for number in (1, 0)] == [(later,), (early,)]
 
 
 def test_a_copy_to_the_engine_that_is_told_late_is_not_lost():
