@@ -14,14 +14,15 @@ from tierscope.registry.metrics import REQUEST_TOKENS
 
 DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-ENDPOINT_LABELS = (CLUSTER, "namespace", "endpoint", "model")
+OWNER_LABELS = (CLUSTER, "namespace", "endpoint")
+ENDPOINT_LABELS = (*OWNER_LABELS, "model")
 ENGINE_LABELS = (*ENDPOINT_LABELS, "replica")
 """Each narrows the choices of those after it."""
 
 HERE: Mapping[str, Matcher] = {CLUSTER: AnyOf(f"${CLUSTER}")}
 """Matchers for what no endpoint owns: caches of a node, pools, sources, collectors."""
 
-OWNER: Mapping[str, Matcher] = {label: AnyOf(f"${label}") for label in (CLUSTER, "namespace", "endpoint")}
+OWNER: Mapping[str, Matcher] = {label: AnyOf(f"${label}") for label in OWNER_LABELS}
 """Matchers for metrics of an endpoint, whatever it serves."""
 
 ENDPOINT: Mapping[str, Matcher] = {label: AnyOf(f"${label}") for label in ENDPOINT_LABELS}

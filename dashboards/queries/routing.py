@@ -7,7 +7,6 @@ replicas, and single replicas only at either end.
 from __future__ import annotations
 
 from dashboards.promql import (
-    CLUSTER,
     AnyOf,
     count_rate,
     gauge,
@@ -19,14 +18,14 @@ from dashboards.promql import (
     without,
 )
 from dashboards.rules.recording import NEW_ENGINES, recorded
-from dashboards.variables import ENDPOINT, ENGINE, OWNER
+from dashboards.variables import ENDPOINT, ENGINE, OWNER, OWNER_LABELS
 from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
 from tierscope.registry.block_metrics import REUSE_GAP, UNASKED_TOKENS
 from tierscope.registry.metrics import REQUEST_TOKENS, REQUESTS, TIME_TO_FIRST_TOKEN
 from tierscope.registry.miss_metrics import MISS_TOKENS
 
-REPLICA = (CLUSTER, "namespace", "endpoint", "replica")
-OF_AN_ENDPOINT = "by (cluster, namespace, endpoint)"
+REPLICA = (*OWNER_LABELS, "replica")
+OF_AN_ENDPOINT = f"by ({', '.join(OWNER_LABELS)})"
 SERVED = "served"
 
 
@@ -87,7 +86,7 @@ def replicas_that_serve() -> str:
 
 def new_engines() -> str:
     """Engines of an endpoint that were not there half an hour ago."""
-    return sum_by(recorded(NEW_ENGINES, ENDPOINT), "namespace", "endpoint")
+    return sum_by(recorded(NEW_ENGINES, ENDPOINT), *OWNER_LABELS)
 
 
 def found_here_ratio() -> str:
@@ -98,7 +97,7 @@ def found_here_ratio() -> str:
 
 def hits_at(point: str) -> str:
     """Share of the prompt tokens that L0 and L1 had: `best`, `predicted` or `delivered`, by endpoint."""
-    return f"max by (namespace, endpoint) ({gauge(ROUTED_HIT_RATIO, OWNER, point=point)})"
+    return f"max {OF_AN_ENDPOINT} ({gauge(ROUTED_HIT_RATIO, OWNER, point=point)})"
 
 
 def nowhere() -> str:
@@ -119,8 +118,8 @@ def lost_by_belief() -> str:
 def computed_for_routing() -> str:
     """Of the tokens that were computed, the share that another replica had."""
     return ratio(
-        sum_by(rate(MISS_TOKENS, OWNER, cause="routing"), "namespace", "endpoint"),
-        sum_by(rate(MISS_TOKENS, OWNER), "namespace", "endpoint"),
+        sum_by(rate(MISS_TOKENS, OWNER, cause="routing"), *OWNER_LABELS),
+        sum_by(rate(MISS_TOKENS, OWNER), *OWNER_LABELS),
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dashboards.queries import routing
+from dashboards.rules.recording import NEW_ENGINES
 from tests.promtool_cases import chosen, engine, series, tokens
+from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
 from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import REQUESTS, TIME_TO_FIRST_TOKEN
+from tierscope.registry.miss_metrics import MISS_TOKENS
 
 pytestmark = pytest.mark.system
 
@@ -84,3 +87,39 @@ def test_replicas_that_serve_are_counted(promtool):
     promtool.check(
         served(60, 0, 1), chosen(routing.replicas_that_serve()), {'{namespace="ns",endpoint="chat"}': 2}
     )
+
+
+def routed(cluster: str, **by_point: float) -> list[dict[str, str]]:
+    """What routing was found to hit, as the Prometheus of several clusters has it."""
+    owner = {"namespace": "ns", "endpoint": "chat", "cluster": cluster}
+    return [
+        series(ROUTED_HIT_RATIO, f"{value}x20", **owner, point=point) for point, value in by_point.items()
+    ]
+
+
+def test_a_cluster_is_held_against_itself(promtool):
+    """Endpoints of one name in two clusters: what one lost is no difference between the two."""
+    inputs = [*routed("a", best=0.9, predicted=0.8, delivered=0.65), *routed("b", best=0.5, delivered=0.3)]
+    a, b = (f'{{cluster="{name}",namespace="ns",endpoint="chat"}}' for name in "ab")
+
+    promtool.check(inputs, chosen(routing.nowhere()), {a: 0.1, b: 0.5})
+    promtool.check(inputs, chosen(routing.lost_by_pick()), {a: 0.1, b: 0.2})
+    promtool.check(inputs, chosen(routing.lost_by_belief()), {a: 0.15})
+
+
+def test_shares_and_new_engines_are_of_a_cluster(promtool):
+    """Neither is pooled over endpoints that have nothing in common but their name."""
+    owner = {"namespace": "ns", "endpoint": "chat"}
+    computed = [
+        series(MISS_TOKENS, f"0+{growth}x20", cluster=cluster, cause=cause, **owner)
+        for cluster, cause, growth in (("a", "routing", 30), ("a", "new", 30), ("b", "new", 60))
+    ]
+    new = [
+        {"series": f'{NEW_ENGINES.record}{{cluster="{cluster}",namespace="ns",endpoint="chat",model="m"}}'}
+        | {"values": f"{count}x20"}
+        for cluster, count in (("a", 1), ("b", 2))
+    ]
+    a, b = (f'{{cluster="{name}",namespace="ns",endpoint="chat"}}' for name in "ab")
+
+    promtool.check(computed, chosen(routing.computed_for_routing()), {a: 0.5})
+    promtool.check(new, chosen(routing.new_engines()), {a: 1, b: 2})
