@@ -96,6 +96,16 @@ def test_no_probe_asks_for_a_page_that_wants_a_certificate(found):
         assert all("tcpSocket" in probe for probe in probes)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "secret"),
+    [("server.tlsClients", "server.tlsSecret"), ("tls.metricsClients", "tls.metricsSecret")],
+)
+def test_clients_certificates_without_one_of_ours_are_refused(wanted, secret):
+    """Rendered all the same, the port would be plain, and open to whoever shows nothing."""
+    with pytest.raises(AssertionError, match=f"{wanted}: .*name the Secret with it in {secret}"):
+        run(tool("helm"), "template", "t", CHART, "--set", f"{wanted}=true")
+
+
 def test_prometheus_is_told_to_speak_tls(found):
     """As the values say, on every pod."""
     monitors = of_kind(found, "PodMonitor")

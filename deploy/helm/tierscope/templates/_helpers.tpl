@@ -21,6 +21,9 @@ app.kubernetes.io/component: {{ .component }}
 {{- if not (hasKey $settings.collector.kubernetes "exporters") -}}
 {{- $_ := set $settings.collector.kubernetes "exporters" (dict "namespace" .Release.Namespace) -}}
 {{- end -}}
+{{- if and .Values.server.tlsClients (not .Values.server.tlsSecret) -}}
+{{- fail "server.tlsClients: a port without TLS sees no certificate; name the Secret with it in server.tlsSecret (docs/encryption.md)" -}}
+{{- end -}}
 {{- if .Values.server.tlsSecret -}}
 {{- $_ := set $settings.api "tls_certificate_file" "/etc/tierscope/tls/tls.crt" -}}
 {{- $_ := set $settings.api "tls_key_file" "/etc/tierscope/tls/tls.key" -}}
@@ -41,6 +44,9 @@ app.kubernetes.io/component: {{ .component }}
 {{/* What of the settings says how /metrics and the feed are encrypted; prints nothing. */}}
 {{- define "tierscope.encrypted" -}}
 {{- $tls := .root.Values.tls -}}
+{{- if and $tls.metricsClients (not $tls.metricsSecret) -}}
+{{- fail "tls.metricsClients: a port without TLS sees no certificate; name the Secret with it in tls.metricsSecret (docs/encryption.md)" -}}
+{{- end -}}
 {{- range $part := list "exporter" "collector" -}}
 {{- $found := get $.settings $part -}}
 {{- if $found -}}
