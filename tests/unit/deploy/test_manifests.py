@@ -220,6 +220,16 @@ def test_a_store_file_has_one_server():
         run(tool("helm"), "template", "tierscope", CHART, "--set", "server.replicas=2")
 
 
+@overlays
+def test_no_store_has_two_servers(overlay):
+    """Nor a lake: with several collectors on one, `coverage` was seen wrong (docs/store.md)."""
+    servers = [
+        one for one in of_kind(by_helm(overlay), "StatefulSet") if one["metadata"]["name"].endswith("-server")
+    ]
+
+    assert [one["spec"]["replicas"] for one in servers] == [1]
+
+
 def test_named_namespaces_are_the_only_ones_with_rights():
     """Where namespaces are named, what is bound everywhere is what has no namespace."""
     everywhere = {one["metadata"]["name"] for one in of_kind(by_helm("hyperpod"), "ClusterRoleBinding")}
