@@ -104,18 +104,24 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
 
 
 class SkipsAreFailures:
-    """Turns the session's exit status to failed once a test was skipped."""
+    """A session in which a test was skipped has failed, and `--last-failed` runs that test again."""
 
     def __init__(self) -> None:
-        self.skipped = 0
+        self.skipped: set[str] = set()
 
     def pytest_runtest_logreport(self, report):
-        self.skipped += report.skipped and not hasattr(report, "wasxfail")
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self.skipped.add(report.nodeid)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session):
         if self.skipped and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        cache = getattr(session.config, "cache", None)
+        if self.skipped and cache is not None:  # pytest itself has written its own failures by now
+            cache.set(
+                "cache/lastfailed", cache.get("cache/lastfailed", {}) | dict.fromkeys(self.skipped, True)
+            )
 
 
 def pytest_configure(config):

@@ -93,3 +93,21 @@ def test_ci_runs_what_the_makefile_offers(repository):
     assert set(steps) >= {"system", "check", "engines"}
     assert set(steps) <= targets
     assert "TIERSCOPE_FAIL_ON_SKIP=1" in ci
+
+
+def test_packages_that_a_skip_names_are_those_that_make_system_installs(repository):
+    """Whoever does as a skip says runs the test next time, and so does CI."""
+    makefile = (repository / "Makefile").read_text("utf-8")
+    [installed] = re.findall(r"apt-get install .*?--no-install-recommends (.*)", makefile)
+    named = {
+        package
+        for path in (repository / "tests").rglob("*.py")
+        if path.parent.name != "contract"
+        for package in re.findall(
+            r"\(package ([a-z0-9+-]+)\)|package=\"([a-z0-9+-]+)\"", path.read_text("utf-8")
+        )
+    }
+    wanted = {name for names in named for name in names if name}
+
+    assert {"prometheus", "postgresql"} <= wanted
+    assert wanted <= set(installed.split())

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
+
+from tests.processes import running, tree
 
 T = TypeVar("T")
 
@@ -37,17 +39,6 @@ def document_of(demo: subprocess.Popen[str]) -> dict[str, object]:
     return json.loads(stdout)
 
 
-def descendants(pid: int) -> Iterator[tuple[int, str]]:
-    """Processes below `pid`, with their command lines."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
-    for child in map(int, children):
-        try:
-            yield child, Path(f"/proc/{child}/cmdline").read_text("utf-8").replace("\0", " ")
-            yield from descendants(child)
-        except OSError:  # it ended meanwhile
-            continue
-
-
 def wait_for(found: Callable[[], T | None], what: str) -> T:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
@@ -59,10 +50,8 @@ def wait_for(found: Callable[[], T | None], what: str) -> T:
 
 def process_of(pid: int, command: str) -> tuple[int, Path] | None:
     """A descendant that runs a tierscope command, and the folder of its settings."""
-    for child, line in descendants(pid):
-        words = line.split()
-        if "tierscope.cli" in words and command in words:
-            return child, Path(words[words.index("--config") + 1]).parent
+    for child, words in running(pid, command).items():
+        return child, Path(words[words.index("--config") + 1]).parent
     return None
 
 
@@ -105,10 +94,11 @@ def test_an_interrupt_leaves_no_process():
     """Ctrl-C ends the demo and everything it started."""
     demo = start_demo("--duration", "60")
     wait_for(lambda: process_of(demo.pid, "collect"), "a collector")
-    started = [pid for pid, _ in descendants(demo.pid)]
+    started = tree(demo.pid)[1:]
 
     demo.send_signal(signal.SIGINT)
     demo.communicate(timeout=PATIENCE_SECONDS)
 
     assert demo.returncode == 0
+    assert started
     assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []

@@ -1,12 +1,13 @@
 """Chaos in namespaces of its own: `unshare … python -m tests.load.chaos SEED FAULTS FOLDER`.
 
-Faults of every kind in an order that the seed tells, each for a few seconds; after each, the store must come
-to have everything that was sent by then, without anybody's help. Prints a line a fault on stderr, and what it
-all came to as one JSON document on stdout.
+Faults of every kind in an order that the seed tells, each for a few seconds and each of someone who is alive;
+after each, the store must come to have everything that was sent by then, without anybody's help. Prints a
+line a fault on stderr, and what it all came to as one JSON document on stdout.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -14,31 +15,51 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from tests import lakes
 from tests.load.chaos_stage import Stage
-from tests.load.measuring import tree
 from tests.load.namespaces import dropped, enter, name
+from tests.processes import tree
 
 LONGEST_SECONDS = 4.0
 PATIENCE_SECONDS = 240.0
 
-Fault = Callable[[Stage, random.Random, float], None]
+Fault = Callable[[Stage, random.Random, float], int]
+"""Does it, for so many seconds; how many processes, addresses, names or files it befell."""
+
+
+def drawn(stage: Stage, rng: random.Random, which: str) -> tuple[str, int]:
+    """Someone of a kind who is alive, and its process id; waits until there is one."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (found := stage.living(which)):
+        assert time.monotonic() < deadline, f"no {which} has come up within {PATIENCE_SECONDS:.0f} s"
+        time.sleep(0.1)
+    return rng.choice(sorted(found.items()))
+
+
+def signalled(pids: Iterable[int], number: signal.Signals) -> list[int]:
+    """Send it to each; who was there to get it."""
+    reached = []
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+            reached.append(pid)
+    return reached
 
 
 def killed(which: str) -> Fault:
     """SIGKILL; whoever keeps it starts it again."""
 
-    def fault(stage: Stage, rng: random.Random, seconds: float) -> None:
-        pid = _pid(stage, rng, which)
-        if pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    def fault(stage: Stage, rng: random.Random, seconds: float) -> int:
+        # Who ends between being drawn and being killed is not what was to happen: another is drawn.
+        while not (reached := signalled([drawn(stage, rng, which)[1]], signal.SIGKILL)):
+            pass
         time.sleep(seconds)
+        return len(reached)
 
     return fault
 
@@ -46,68 +67,55 @@ def killed(which: str) -> Fault:
 def paused(which: str) -> Fault:
     """SIGSTOP, and SIGCONT some seconds later."""
 
-    def fault(stage: Stage, rng: random.Random, seconds: float) -> None:
-        pid = _pid(stage, rng, which)
-        with _stopped(tree(pid) if which == "postgres" and pid is not None else [pid]):
+    def fault(stage: Stage, rng: random.Random, seconds: float) -> int:
+        pid = drawn(stage, rng, which)[1]
+        stopped = signalled(tree(pid) if which == "postgres" else [pid], signal.SIGSTOP)
+        try:
             time.sleep(seconds)
+        finally:
+            signalled(stopped, signal.SIGCONT)
+        return len(stopped)
 
     return fault
-
-
-@contextmanager
-def _stopped(pids: list[int | None]) -> Iterator[None]:
-    found = [pid for pid in pids if pid is not None]
-    try:
-        for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in found:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-
-def _pid(stage: Stage, rng: random.Random, which: str) -> int | None:
-    if which == "postgres":
-        return int((stage.postgres.folder / "data" / "postmaster.pid").read_text().split()[0])
-    if which == "collector":
-        return stage.collector_pid(rng.choice([who for who in stage.processes if who.startswith("server")]))
-    return stage.processes[rng.choice([who for who in stage.processes if who.startswith(which)])].pid
 
 
 def partitioned(which: str) -> Fault:
     """No packet passes: between an exporter and its engines, on the feeds, or to PostgreSQL."""
 
-    def fault(stage: Stage, rng: random.Random, seconds: float) -> None:
+    def fault(stage: Stage, rng: random.Random, seconds: float) -> int:
         ports = {
-            "engines": stage.engine_ports[rng.choice(sorted(stage.engine_ports))],
-            "feeds": stage.feed_ports,
-            "postgres": [stage.postgres.port],
-        }[which]
+            "engines": lambda: stage.engine_ports[drawn(stage, rng, "exporter")[0]],
+            "feeds": lambda: stage.feed_ports,
+            "postgres": lambda: [stage.postgres.port],
+        }[which]()
         with dropped(ports):
             time.sleep(seconds)
+        return len(ports)
 
     return fault
 
 
-def disk_full(stage: Stage, _rng: random.Random, seconds: float) -> None:
+def disk_full(stage: Stage, _rng: random.Random, seconds: float) -> int:
     """Not a byte of room where the lake's files are."""
-    filler = stage.disk / "filler"
+    filler, is_full = stage.disk / "filler", False
     try:
-        with suppress(OSError), filler.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(1 << 20))
+        try:
+            with filler.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(1 << 20))
+        except OSError as error:
+            is_full = error.errno == errno.ENOSPC
         time.sleep(seconds)
+        return int(is_full)
     finally:
         filler.unlink(missing_ok=True)
 
 
-def names_lost(stage: Stage, rng: random.Random, seconds: float) -> None:
+def names_lost(stage: Stage, rng: random.Random, seconds: float) -> int:
     """The engines' names are nobody's, while an exporter has to look them up anew."""
     name([])
     try:
-        killed("exporter")(stage, rng, seconds)
+        return killed("exporter")(stage, rng, seconds)
     finally:
         name(stage.names)
 
@@ -115,28 +123,22 @@ def names_lost(stage: Stage, rng: random.Random, seconds: float) -> None:
 def postgres_restarted(mode: str) -> Fault:
     """PostgreSQL goes and comes back."""
 
-    def fault(stage: Stage, _rng: random.Random, _seconds: float) -> None:
+    def fault(stage: Stage, rng: random.Random, _seconds: float) -> int:
+        before = drawn(stage, rng, "postgres")[1]
         folder = stage.postgres.folder
-        user = ["runuser", "-u", "postgres", "--"]
-        command = [
-            lakes.BINARIES[-1] / "pg_ctl",
-            "-D",
-            folder / "data",
-            "-l",
-            folder / "log",
-            "-w",
-            "-m",
-            mode,
-        ]
-        subprocess.run([*user, *map(str, command), "restart"], check=True, capture_output=True, cwd=folder)
+        control = [lakes.BINARIES[-1] / "pg_ctl", "-D", folder / "data", "-l", folder / "log"]
+        command = ["runuser", "-u", "postgres", "--", *control, "-w", "-m", mode, "restart"]
+        subprocess.run([str(word) for word in command], check=True, capture_output=True, cwd=folder)
+        return int(drawn(stage, rng, "postgres")[1] != before)
 
     return fault
 
 
-def engine_restarted(stage: Stage, rng: random.Random, seconds: float) -> None:
+def engine_restarted(stage: Stage, rng: random.Random, seconds: float) -> int:
     """An engine loses everything: its sequences and counters begin at 0."""
     stage.testbed.restart(rng.randrange(stage.testbed.config.replicas))
     time.sleep(seconds)
+    return 1
 
 
 FAULTS: dict[str, Fault] = {
@@ -187,11 +189,15 @@ def main(seed: int, faults: int, folder: Path) -> None:
 def _befall(stage: Stage, rng: random.Random, kind: str, number: int) -> dict[str, object]:
     """One fault, and how long it took until the store had everything again; None: it did not."""
     seconds = rng.uniform(0.5, LONGEST_SECONDS)
-    FAULTS[kind](stage, rng, seconds)
+    befell = FAULTS[kind](stage, rng, seconds)
     recovered = stage.wait_until_caught_up(PATIENCE_SECONDS)
     load = os.getloadavg()[0]
-    sys.stderr.write(f"fault {number + 1}, {kind}, {seconds:.1f} s: {recovered} s, load {load:.0f}\n")
-    return {"kind": kind, "seconds": seconds, "recovered_seconds": recovered, "load": load}
+    sys.stderr.write(
+        f"fault {number + 1}, {kind}, {seconds:.1f} s, {befell}: {recovered} s, load {load:.0f}\n"
+    )
+    return {
+        "kind": kind, "seconds": seconds, "befell": befell, "recovered_seconds": recovered, "load": load,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from tests import lakes
 from tests.load.namespaces import name, tmpfs
 from tests.ports import free_port
+from tests.processes import alive, running
 from tierscope.cli.output import stderr
 from tierscope.cli.processes import Restarter
 from tierscope.cli.settings_file import write_settings
@@ -188,10 +189,27 @@ class Stage:
                 if not self._stopping.is_set():
                     one.check()
 
-    def collector_pid(self, who: str) -> int | None:
-        """The collector below a server, by what the server announced when it started."""
-        found = self.processes[who].addresses.get("collector_pid")
-        return None if found is None else int(found)
+    def living(self, which: str) -> dict[str, int]:
+        """Who of a kind is alive just now, by name: `exporter`, `server`, `collector` or `postgres`."""
+        if which == "postgres":
+            found = {which: self._postmaster()}
+        elif which == "collector":
+            # A collector that was started again is not the one that its server announced.
+            found = {
+                f"{which} {pid} of {who}": pid
+                for who, server in self.living("server").items()
+                for pid in running(server, "collect")
+            }
+        else:
+            found = {who: one.pid for who, one in self.processes.items() if who.startswith(which)}
+        return {who: pid for who, pid in found.items() if pid is not None and alive(pid)}
+
+    def _postmaster(self) -> int | None:
+        try:
+            lines = (self.postgres.folder / "data" / "postmaster.pid").read_text("utf-8").splitlines()
+        except OSError:
+            return None
+        return int(lines[0]) if lines else None
 
     def stored(self) -> TokenSplit | None:
         """What the store has; None while it cannot be asked."""

@@ -8,22 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.processes import tree
+
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CORE = 100.0
-
-
-def tree(pid: int, apart: Collection[int] = ()) -> list[int]:
-    """A process and everything below it that is alive, but for what is counted apart."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text().split()
-        except OSError:
-            continue
-        for child in children:
-            found += tree(int(child), apart) if int(child) not in apart else []
-    return found
 
 
 def used(pids: Iterable[int], apart: Collection[int]) -> tuple[float, int]:

@@ -17,7 +17,8 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.integration.test_demo import descendants, wait_for
+from tests.integration.test_demo import wait_for
+from tests.processes import running
 
 pytestmark = pytest.mark.long
 
@@ -93,7 +94,7 @@ def test_polls_are_answered_while_traffic_comes_in(demo):
     process, said = demo
     url = wait_for(lambda: api_in(said), "the API's address")
     wait_for(lambda: httpx.get(url + PATH, timeout=60).status_code == 200 or None, "advice")
-    serve = next(pid for pid, line in descendants(process.pid) if " serve " in line)
+    serve = next(iter(running(process.pid, "serve")))
     stored = stored_tokens(url)
     for name, tag in (("the whole document", None), ("with its tag", "*")):
         before, began = cpu_seconds(serve), time.perf_counter()
