@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,29 @@ def test_no_file_is_crowded(python_files):
     }
 
     assert not crowded
+
+
+def constants(module: ast.Module) -> Iterator[str]:
+    """Names in capitals that a module gives a value, once for each time."""
+    for statement in module.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            yield from (one.id for one in targets if isinstance(one, ast.Name) and one.id.isupper())
+
+
+def test_a_constant_has_one_value(python_files):
+    """The second would hold for all who meant the first."""
+    again = {
+        str(path): names
+        for path in python_files
+        if (
+            names := [
+                n for n, times in Counter(constants(ast.parse(path.read_text("utf-8")))).items() if times > 1
+            ]
+        )
+    }
+
+    assert not again
 
 
 def test_metric_names_are_spelled_in_the_registry_alone(python_files):

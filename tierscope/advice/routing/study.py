@@ -20,7 +20,7 @@ from tierscope.advice.thresholds import (
     ROUTER_DRAWS,
     SEED,
     SLICES,
-    SMALLEST_TTFT_GAIN,
+    SMALLEST_ROUTED_TTFT_GAIN,
 )
 from tierscope.analytics.bootstrap import (
     HIGH,
@@ -60,7 +60,7 @@ class Outcome:
     @property
     def is_better(self) -> bool:
         """Whether it beats today beyond its interval, and by enough to be worth a restart."""
-        return self.ttft_ratio.high < 1.0 and self.ttft_ratio.value <= 1.0 - SMALLEST_TTFT_GAIN
+        return self.ttft_ratio.high < 1.0 and self.ttft_ratio.value <= 1.0 - SMALLEST_ROUTED_TTFT_GAIN
 
 
 @dataclass(frozen=True, slots=True)
