@@ -43,14 +43,22 @@ class History:
 
     def measure(self, hits: Int64Array) -> Measured:
         """Sum hit tokens (n, k) in all the ways advice needs."""
+        self._refuse_others(len(hits))
         cuts = self._cuts()
         return self._measured(np.add.reduceat(hits, cuts[:-1], axis=0), cuts)
 
     def measure_sizes(self, stream: Stream, base: Int64Array, capacities_units: Int64Array) -> Measured:
         """Measure one tier over tiers above it that give `base` (n,) tokens, at each size: k columns."""
+        self._refuse_others(len(base))
+        self._refuse_others(stream.requests)
         cuts = self._cuts()
         most = np.maximum(self.prompt - 1, 0)
         return self._measured(stream.served_sums(base, most, capacities_units, cuts), cuts)
+
+    def _refuse_others(self, requests: int) -> None:
+        """Sums of other requests would be held against these prompts, and nobody would see it."""
+        if requests != len(self.prompt):
+            raise ValueError(f"hits of {requests} requests are not those of {len(self.prompt)} prompts")
 
     def _starts(self) -> Int64Array:
         """The first request of each measured slice."""

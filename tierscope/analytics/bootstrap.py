@@ -37,8 +37,6 @@ def slice_sums(hits: Int64Array | FloatArray, total: Int64Array, slices: int) ->
 
     There must be at least as many requests as slices.
     """
-    if len(total) < slices:
-        raise ValueError(f"{len(total)} requests cannot be cut into {slices} slices")
     starts = slice_starts(0, len(total), slices)
     return Slices(
         np.add.reduceat(hits, starts, axis=0).astype(np.float64),
@@ -47,7 +45,12 @@ def slice_sums(hits: Int64Array | FloatArray, total: Int64Array, slices: int) ->
 
 
 def slice_starts(first: int, end: int, slices: int) -> Int64Array:
-    """Where `slices` runs of equal count of the requests first..end - 1 begin: (slices,)."""
+    """Where `slices` runs of equal count of the requests first..end - 1 begin: (slices,).
+
+    Fewer requests than slices are refused: `reduceat` would count one of them in several slices.
+    """
+    if end - first < slices:
+        raise ValueError(f"{end - first} requests cannot be cut into {slices} slices")
     return first + np.linspace(0, end - first, slices, endpoint=False).astype(np.int64)
 
 
