@@ -121,6 +121,19 @@ def back_from_a_pool_with_a_hole(workload: Workload, cache: LMCacheServer) -> No
     workload.complete("holed", workload.words("returning", RETURNING_TOKENS), max_tokens=2)
 
 
+def back_from_preemption(workload: Workload, engine: hook.Addresses) -> None:
+    """Long answers until one that was preempted loads what it had.
+
+    Which of them is preempted, and what L0 still has of it when its turn comes, is the engine's own race.
+    """
+    for _ in range(10):
+        admissions = [record for record in hook.read_all(engine) if record["t"] == "admit"]
+        if any(admission["attempt"] and admission["external"] for admission in admissions):
+            return
+        workload.long_answers()
+    raise AssertionError("no preempted request loaded anything in ten rounds of long answers")
+
+
 @dataclass(frozen=True)
 class Deployment:
     """An exporter that reads both servers, and where both probes publish."""
@@ -178,6 +191,7 @@ def run_all_tiers(vllm: Environment, lmcache: LMCacheEnvironment, folder: Path) 
             deployment = Deployment(exporter, hook.addresses(addresses), cache)
             back_from_l1(workload)
             workload.run()
+            back_from_preemption(workload, deployment.engine)
             back_from_a_pool_with_a_hole(workload, cache)
             engine_records, cache_records = deployment.told()
             shown = Scrape(exporter.addresses.metrics_url)

@@ -51,9 +51,12 @@ class ObserverMixin(_Base):
         self, request: EngineRequest, num_computed_tokens: int
     ) -> tuple[int | None, bool]:
         """Look up through the real connector."""
+        if self._probe is None:
+            return super().get_num_new_matched_tokens(request, num_computed_tokens)
+        observer = self._probe.observer
+        asked_at = observer.clock()
         answer = super().get_num_new_matched_tokens(request, num_computed_tokens)
-        if self._probe is not None:
-            self._probe.observer.looked_up(request, num_computed_tokens, answer)
+        observer.looked_up(request, num_computed_tokens, answer, asked_at)
         return answer
 
     def update_state_after_alloc(

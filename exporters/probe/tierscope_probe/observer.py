@@ -58,7 +58,7 @@ class Observer:
     up. `unit_tokens` is how many tokens one block hash stands for; where a request's hashes say otherwise,
     `other_units` is asked for further sizes and `unit_changed` told of the one that fits. No method
     raises: what goes wrong is counted in `errors`. `spent_ns` and `calls` say how long the scheduler was
-    kept, by kind of call.
+    kept, by kind of call. `clock` gives unix seconds.
     """
 
     def __init__(
@@ -77,20 +77,29 @@ class Observer:
         self._other_units = other_units
         self._unit_changed = unit_changed
         self._errors = errors
-        self._clock = clock
+        self.clock = clock
         self._stopwatch = stopwatch
         self._requests: dict[str, _Remembered] = {}
         self._waiting_for_first: dict[str, _Remembered] = {}
         self.spent_ns = dict.fromkeys(("lookup", "alloc", "meta", "finish"), 0)
         self.calls = dict.fromkeys(self.spent_ns, 0)
 
-    def looked_up(self, request: EngineRequest, local_tokens: int, answer: tuple[int | None, bool]) -> None:
-        """The connector was asked what it has beyond `local_tokens`. (None, …): it does not know yet."""
+    def looked_up(
+        self,
+        request: EngineRequest,
+        local_tokens: int,
+        answer: tuple[int | None, bool],
+        asked_at_unix_seconds: float,
+    ) -> None:
+        """The connector was asked what it has beyond `local_tokens`. (None, …): it does not know yet.
+
+        The time is `clock`'s from before it was asked: while it answers, its cache server already looks.
+        """
         began = self._stopwatch()
         try:
             seen = self._requests.get(request.request_id) or self._remember(request)
             if seen.lookups == 0:
-                seen.looked_at = self._clock()
+                seen.looked_at = asked_at_unix_seconds
             seen.lookups += 1
             seen.local = local_tokens
             seen.offered, seen.loads_async = answer
@@ -112,7 +121,7 @@ class Observer:
                 self._admit(seen, external_tokens, split)
             elif seen.loading:
                 seen.loading = False
-                now = self._clock()
+                now = self.clock()
                 self._offer((records.loaded, (request.request_id, now, now - seen.admitted_at)))
         except Exception as error:  # noqa: BLE001
             self._errors.add("read an admission", error)
@@ -157,7 +166,7 @@ class Observer:
                     records.finish,
                     (
                         request.request_id,
-                        self._clock(),
+                        self.clock(),
                         request.status,
                         request.num_prompt_tokens,
                         request.num_output_tokens,
@@ -182,7 +191,7 @@ class Observer:
 
     def _admit(self, seen: _Remembered, external_tokens: int, split: Split | None) -> None:
         request = seen.request
-        now = self._clock()
+        now = self.clock()
         attempt = max(seen.admissions, getattr(request, "num_preemptions", 0))
         prefill = prefill_of(request) if attempt == 0 else None
         local, external = prefill[1:] if prefill else (seen.local, external_tokens)
@@ -212,7 +221,7 @@ class Observer:
         seen.reached_first = True
         request = seen.request
         self._waiting_for_first.pop(request.request_id, None)
-        self._offer((records.first, (request.request_id, self._clock(), request.arrival_time)))
+        self._offer((records.first, (request.request_id, self.clock(), request.arrival_time)))
 
     def _identity(self, request: EngineRequest) -> tuple[object, ...]:
         return (

@@ -50,7 +50,7 @@ class Replay:
         self.now = record["ts"] - record["lookup_wait_s"]
         for number in range(record["lookups"]):
             offered = None if number < record["undecided"] else record["offered"]
-            self.observer.looked_up(asked, record["local"], (offered, record["async"]))
+            self.observer.looked_up(asked, record["local"], (offered, record["async"]), self.now)
         self.now = record["ts"]
         split = (lambda *_: record["split"]) if record.get("split") else None
         self.observer.allocated(asked, record["external"], split)

@@ -58,6 +58,25 @@ def test_a_wrapped_connectors_answers_are_untouched(connectors, sent):
     assert (admit["external"], admit["split"], finish["t"]) == (64, {"host": 64}, "finish")
 
 
+def test_a_lookup_waits_from_the_question_on(connectors, sent, monkeypatch):
+    """While the real connector makes up its answer, its cache server has begun to look."""
+    wrapped = connectors.ObservingOffloadingConnector(vllm_config(), Role.SCHEDULER, None)
+    now = [100.0]
+
+    def slow(*_: object) -> tuple[int, bool]:
+        now[0] += 0.25
+        return 0, False
+
+    monkeypatch.setattr(OffloadingConnector, "get_num_new_matched_tokens", slow)
+    monkeypatch.setattr(wrapped._probe.observer, "clock", lambda: now[0])
+    asked = request()
+    wrapped.get_num_new_matched_tokens(asked, 0)
+    wrapped.update_state_after_alloc(asked, "blocks", 0)
+
+    (admit,) = sent()
+    assert (admit["ts"], admit["lookup_wait_s"]) == (100.25, 0.25)
+
+
 def test_an_end_that_passes_two_calls_is_one_record(connectors, sent):
     """Some connectors end all groups by calling the simpler one."""
     wrapped = connectors.ObservingOffloadingConnector(vllm_config(), Role.SCHEDULER, None)

@@ -36,7 +36,7 @@ class Desk:
 
     def admit(self, asked, *, local=0, external=0, loads_async=False, split=None) -> None:
         """One lookup that is answered, then the allocation."""
-        self.observer.looked_up(asked, local, (external, loads_async))
+        self.observer.looked_up(asked, local, (external, loads_async), self.now)
         self.observer.allocated(asked, external, split)
 
 
@@ -54,7 +54,7 @@ def desk() -> Desk:
 def test_the_allocation_is_the_admission(desk):
     """A lookup alone says nothing; with the allocation comes one record of what the engine counts."""
     asked = request(prefill_stats=FakePrefillStats(101, 64, 0))
-    desk.observer.looked_up(asked, 64, (0, False))
+    desk.observer.looked_up(asked, 64, (0, False), desk.now)
     assert not desk.records
 
     desk.now = 100.5
@@ -72,7 +72,7 @@ def test_only_the_last_lookup_counts(desk):
     """While a request cannot be scheduled it is looked up again and again, and the answer changes."""
     asked = request(prefill_stats=None)
     for local, answer in ((96, 32), (32, None), (64, 16)):
-        desk.observer.looked_up(asked, local, (answer, False))
+        desk.observer.looked_up(asked, local, (answer, False), desk.now)
 
     desk.observer.allocated(asked, 16)
 
@@ -155,7 +155,7 @@ def test_a_request_aborted_while_waiting_was_never_admitted(desk, looked_up):
     """It may have been looked up or not; it has an end and nothing else."""
     asked = request(status=Status.FINISHED_ABORTED)
     if looked_up:
-        desk.observer.looked_up(asked, 32, (0, False))
+        desk.observer.looked_up(asked, 32, (0, False), desk.now)
 
     desk.observer.finished(asked)
 
@@ -233,7 +233,7 @@ def test_no_call_raises(desk):
     """A request of an unknown kind is an error counted; the scheduler never notices."""
     stranger = SimpleNamespace()
 
-    desk.observer.looked_up(stranger, 0, (0, False))
+    desk.observer.looked_up(stranger, 0, (0, False), desk.now)
     desk.observer.allocated(stranger, 0)
     desk.observer.scheduled(SimpleNamespace(scheduled_new_reqs=[stranger]), {})
     desk.observer.finished(stranger)
@@ -246,7 +246,7 @@ def test_requests_that_never_finish_do_not_pile_up(desk, monkeypatch):
     """The oldest is forgotten and counted when there are too many."""
     monkeypatch.setattr(observer_module, "MOST_REQUESTS", 2)
     for number in range(3):
-        desk.observer.looked_up(request(f"r{number}"), 0, (0, False))
+        desk.observer.looked_up(request(f"r{number}"), 0, (0, False), desk.now)
 
     assert desk.errors.count == 1
     desk.observer.allocated(request("r2"), 0)
