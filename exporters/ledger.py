@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from exporters.owners import OwnedTotals
 from exporters.page_state import Counted, PageState, Position
 from tierscope.domain.events import LedgerEntry
-from tierscope.domain.identity import SourceId
+from tierscope.domain.identity import EngineId, SourceId
 from tierscope.registry.metrics import FEED_BATCHES
 from tierscope.registry.types import Sample
 
@@ -87,12 +87,12 @@ class Ledger:
         with self._lock:
             self._totals.forget_readings(source)
 
-    def left(self, owner: str) -> None:
-        """An engine or a cache is gone: its totals stay until they were read, and then go."""
+    def left(self, owner: EngineId | str) -> None:
+        """An engine, with its whole replica, or a cache is gone: its totals stay until they were read."""
         with self._lock:
             self._totals.left(owner)
 
-    def came(self, owner: str) -> None:
+    def came(self, owner: EngineId | str) -> None:
         """An engine or a cache is there, perhaps again."""
         with self._lock:
             self._totals.came(owner)

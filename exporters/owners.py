@@ -1,4 +1,4 @@
-"""Running totals owner by owner: an engine, a cache server, a pool each has its own, and takes them along.
+"""Running totals owner by owner: an engine and a cache server each have their own, and take them along.
 
 What a pod counted last must still be scraped, but series of every pod that ever was would pile up: see
 docs/decisions. Not thread-safe: the ledger holds the lock.
@@ -6,13 +6,13 @@ docs/decisions. Not thread-safe: the ledger holds the lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from exporters.tenants import TenantTotals
 from exporters.totals import Totals
 from tierscope.domain.events import EngineTokens, LedgerEntry, SourceCoverage
-from tierscope.domain.identity import SourceId
+from tierscope.domain.identity import EngineId, SourceId
 from tierscope.domain.pool import PoolFiles
 from tierscope.domain.requests import RequestRecord
 from tierscope.registry.types import Sample
@@ -61,13 +61,18 @@ class OwnedTotals:
         for totals in self._of.values():
             totals.forget_readings(source)
 
-    def left(self, owner: str) -> None:
-        """An owner is gone; its totals follow it in a while."""
-        self._gone[owner] = _Gone(self._monotonic())
+    def left(self, owner: EngineId | str) -> None:
+        """An owner is gone; its totals follow it in a while.
 
-    def came(self, owner: str) -> None:
+        With an engine goes its whole replica: its page names ranks that nobody set up.
+        """
+        for name in self._all_of(owner, self._of):
+            self._gone[name] = _Gone(self._monotonic())
+
+    def came(self, owner: EngineId | str) -> None:
         """An owner is there, perhaps again: its totals go on from where they are."""
-        self._gone.pop(owner, None)
+        for name in self._all_of(owner, self._gone):
+            self._gone.pop(name, None)
 
     def samples(self) -> Iterator[Sample]:
         """Yield the present totals and readings; then let go of what was read often enough."""
@@ -80,6 +85,13 @@ class OwnedTotals:
             if gone.reads >= FEWEST_READS and now - gone.since_seconds >= KEEP_SECONDS:
                 self._of.pop(owner, None)
                 del self._gone[owner]
+
+    @staticmethod
+    def _all_of(owner: EngineId | str, known: Iterable[str]) -> list[str]:
+        if isinstance(owner, str):
+            return [owner]
+        replica = str(owner).removesuffix(str(owner.rank))
+        return [str(owner), *(name for name in known if name.startswith(replica) and name != str(owner))]
 
     def _owned(self, entry: LedgerEntry) -> Totals | None:
         owner = _owner(entry)

@@ -96,7 +96,7 @@ class Sources:
         ledger = self._shared.desk.ledger
         for engine in self._settings.engines:
             self._shared.engines.forget(engine_id(engine))
-            ledger.left(str(engine_id(engine)))
+            ledger.left(engine_id(engine))
         for cache in self._caches():
             self._shared.engines.forget_cache(cache)
             self._shared.pools.forget_cache(cache)
@@ -121,8 +121,6 @@ class Sources:
 
     def _start(self, opening: ExitStack) -> None:
         settings, shared, desk = self._settings, self._shared, self._shared.desk
-        for owner in (*(str(engine_id(engine)) for engine in settings.engines), *self._caches()):
-            desk.ledger.came(owner)
         pages = list(page_sources(settings, shared.engines, shared.pools, began_unix_seconds=desk.clock()))
         mounts = self._open_mounts(opening)
         self._showing = [page for page in (*pages, *mounts) if isinstance(page, ShowingSource)]
@@ -136,6 +134,10 @@ class Sources:
         shared.reader.add(streams)
         for worker in self._workers:
             worker.start()
+        for engine in settings.engines:
+            desk.ledger.came(engine_id(engine))
+        for cache in self._caches():
+            desk.ledger.came(cache)
 
     def _poller(self, page: PageSource) -> PagePoller:
         settings = self._settings

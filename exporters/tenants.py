@@ -60,8 +60,8 @@ class TenantTotals:
         self._shown: dict[Tenant, TokenSplit] = {}
         self._rest: dict[tuple[str, str, str], TokenSplit] = defaultdict(lambda: NO_TOKENS)
         self._former: dict[tuple[str, str], TokenSplit] = defaultdict(lambda: NO_TOKENS)
-        self._weights: dict[Tenant, _Weight] = {}
-        """Of tenants with a series."""
+        self._weights: dict[Tenant, float] = {}
+        """Of tenants with a series, what is surely theirs."""
         self._candidates: dict[Tenant, _Weight] = {}
         self._counted = 0
 
@@ -76,12 +76,13 @@ class TenantTotals:
         tenant = (*who, record.salt_hash)
         if tenant in self._shown or self._takes_a_place(tenant, record.tokens.prompt):
             self._shown[tenant] = self._shown.get(tenant, NO_TOKENS) + record.tokens
-            self._weights.setdefault(tenant, _Weight(0.0)).tokens += record.tokens.prompt
+            self._weights[tenant] = self._weights.get(tenant, 0.0) + record.tokens.prompt
         else:
             self._rest[*who, OTHER] += record.tokens
         self._counted += 1
         if self._counted % HALVED_AFTER == 0:
-            for weight in (*self._weights.values(), *self._candidates.values()):
+            self._weights = {one: tokens / 2 for one, tokens in self._weights.items()}
+            for weight in self._candidates.values():
                 weight.tokens /= 2
                 weight.error /= 2
 
@@ -98,13 +99,13 @@ class TenantTotals:
         if len(self._shown) < self._most:
             return True
         mine = self._weigh(tenant, tokens)
-        lightest = min(self._weights, key=lambda one: self._weights[one].tokens)
-        if mine.tokens - mine.error <= HEAVIER * self._weights[lightest].tokens:
+        surely = mine.tokens - mine.error
+        lightest = min(self._weights, key=lambda one: self._weights[one])
+        if surely <= HEAVIER * self._weights[lightest]:
             return False
         self._former[lightest[:2]] += self._shown.pop(lightest)
-        del self._weights[lightest]
-        self._weights[tenant] = self._candidates.pop(tenant)
-        self._weights[tenant].tokens -= tokens  # they are counted with the series
+        del self._weights[lightest], self._candidates[tenant]
+        self._weights[tenant] = surely - tokens  # these are counted with the series
         return True
 
     def _weigh(self, tenant: Tenant, tokens: int) -> _Weight:

@@ -176,14 +176,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._say(413, {"error": "too large"})
             return
-        body = self.rfile.read(int(size))
         try:
-            self._say(200, self.owner.answer(self.command, self.path, body))
+            self._say(*self._answer(self.rfile.read(int(size))))
+        except ConnectionError:  # the server hung up: it ended, or asks again
+            self.close_connection = True
+
+    def _answer(self, body: bytes) -> tuple[int, dict[str, object]]:
+        try:
+            return 200, self.owner.answer(self.command, self.path, body)
         except BadInput as error:
-            self._say(400, {"error": error.what})
+            return 400, {"error": error.what}
         except Exception:  # a fault of ours in one request must not end the source
             log.exception("a request of an LMCache server could not be taken")
-            self._say(500, {"error": "report this"})
+            return 500, {"error": "report this"}
 
     do_POST = do_PUT = do_DELETE = do_GET = _take  # noqa: N815  the base class's names
 

@@ -6,7 +6,8 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 MOST_CHUNKS = 1_000_000
-"""Chunks that are remembered, those that left first forgotten first: about 100 MB."""
+"""Chunks that are remembered, those that left first forgotten first: 135 MB of numbers, 226 MB where each is
+with its model and salt."""
 
 Chunk = TypeVar("Chunk", bound=Hashable)
 

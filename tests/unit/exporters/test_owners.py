@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from exporters.ledger import Ledger
 from exporters.owners import FEWEST_READS, KEEP_SECONDS
 from tests.ledgers import ENGINES, admission
@@ -44,7 +46,7 @@ def test_what_is_gone_and_was_read_leaves_the_page_and_nothing_else_does():
     for engine in ENGINES:
         page.serve(engine, "one")
     page.store(CACHE)
-    page.ledger.left(str(GONE))
+    page.ledger.left(GONE)
     page.ledger.left(CACHE)
 
     for _ in range(FEWEST_READS):
@@ -57,11 +59,31 @@ def test_what_is_gone_and_was_read_leaves_the_page_and_nothing_else_does():
     assert batches == [3]
 
 
+def test_with_an_engine_goes_its_whole_replica():
+    """Its metrics page names ranks that nobody set up; a replica of a longer name is another."""
+    page = Page()
+    other = replace(GONE, replica=f"{GONE.replica}0")
+    for engine in (GONE, replace(GONE, rank=1), other):
+        page.serve(engine, "one")
+    page.ledger.left(GONE)
+    page.ledger.came(GONE)
+    page.now = 2 * KEEP_SECONDS
+    for _ in range(FEWEST_READS + 1):
+        assert page.read().keys() == {GONE.replica, other.replica}, "it came back with all its ranks"
+
+    page.ledger.left(GONE)
+    page.now = 4 * KEEP_SECONDS
+    for _ in range(FEWEST_READS):
+        page.read()
+
+    assert page.read() == {other.replica: 1}
+
+
 def test_nothing_leaves_before_it_was_read():
     """Prometheus was down for an hour: it still gets the last values, as often as it takes to see them."""
     page = Page()
     page.serve(GONE, "one")
-    page.ledger.left(str(GONE))
+    page.ledger.left(GONE)
     page.now = 4 * KEEP_SECONDS
 
     assert [page.read() for _ in range(FEWEST_READS + 1)] == [{GONE.replica: 1}] * FEWEST_READS + [{}]
@@ -71,7 +93,7 @@ def test_what_comes_late_stays_as_long_as_anything_else():
     """An admission that waited for its lookup is told after its pod is gone: nobody has read it yet."""
     page = Page()
     page.serve(GONE, "one")
-    page.ledger.left(str(GONE))
+    page.ledger.left(GONE)
     for _ in range(FEWEST_READS):
         page.read()
     page.now = KEEP_SECONDS - 1
@@ -85,8 +107,8 @@ def test_who_comes_back_goes_on_counting():
     """A StatefulSet's pod has its name again."""
     page = Page()
     page.serve(GONE, "one")
-    page.ledger.left(str(GONE))
-    page.ledger.came(str(GONE))
+    page.ledger.left(GONE)
+    page.ledger.came(GONE)
     page.now = 2 * KEEP_SECONDS
     for _ in range(FEWEST_READS + 1):
         page.read()

@@ -71,6 +71,19 @@ def test_who_asks_most_gets_a_name_however_late_it_comes():
     assert {f"{salt:016x}" for salt in range(3)} <= set(tenants(totals))
 
 
+def test_what_others_asked_defends_no_place():
+    """A tenant weighs what it asked itself: one twice as heavy takes its place from it too."""
+    totals = TenantTotals(1)
+    asked(totals, [1])
+    asked(totals, list(range(100, 150)) * 4)  # candidates that take one another's weight over
+    asked(totals, [2] * 3)
+    assert f"{2:016x}" in tenants(totals)
+
+    asked(totals, [3] * 7)
+
+    assert f"{3:016x}" in tenants(totals)
+
+
 def test_tenants_of_equal_weight_do_not_take_turns():
     """A series that ends and begins all day long says nothing."""
     totals = TenantTotals(3)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
+import threading
 from collections import Counter
 
 import httpx
@@ -361,3 +364,25 @@ def test_a_port_that_is_taken_is_named(listening, stream):
 
     with pytest.raises(BadSettings, match="cannot listen here"):
         CoordinatorListener(stream, listening.health, None, "127.0.0.1", port)
+
+
+def test_a_server_that_hangs_up_is_no_fault(listening, monkeypatch, capfd):
+    """It is killed while it waits for its answer: nothing is printed, and the next one is answered."""
+    host, _, port = listening.listener.url.removeprefix("http://").partition(":")
+    asked, gone, answered = threading.Event(), threading.Event(), CoordinatorListener.answer
+
+    def slow(*asks):
+        asked.set()
+        assert gone.wait(30)
+        return answered(*asks)
+
+    monkeypatch.setattr(CoordinatorListener, "answer", slow)
+    with socket.create_connection((host, int(port))) as caller:
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # so it ends at once
+        caller.sendall(b"PUT /instances/mp-a HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
+        assert asked.wait(30)
+    gone.set()
+
+    assert listening.ask("PUT", "/instances/mp-a", json={}).status_code == 200
+    listening.listener.close()
+    assert capfd.readouterr().err == ""
