@@ -8,7 +8,7 @@ used, the old one counts.
 from __future__ import annotations
 
 import logging
-import time
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,17 +20,14 @@ from zmq.utils import z85
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.domain.file_stamp import Stamp, file_stamp
 from tierscope.domain.tls_settings import FeedClientKeys, FeedServerKeys
+from tierscope.feed.sockets import Socket
 
 log = logging.getLogger(__name__)
-
-Socket = zmq.Socket[bytes]
-Context = zmq.Context[Socket]
 
 KEY_LETTERS = 40
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 """Where libzmq asks, in each context, who may connect (ZeroMQ RFC 27)."""
 _VERSION = b"1.0"
-BIND_TRIES, BIND_PAUSE_SECONDS = 50, 0.02
 
 T = TypeVar("T")
 
@@ -74,8 +71,9 @@ class ServerLock:
 
     def secure(self, socket: Socket) -> None:
         """Let what is bound from now on be encrypted, and ask `answer` about every reader."""
-        socket.curve_secretkey = self.key
-        socket.curve_publickey = zmq.curve_public(self.key)
+        key = self.key
+        socket.curve_secretkey = key
+        socket.curve_publickey = zmq.curve_public(key)
         socket.curve_server = True
         socket.zap_domain = b"feed"
 
@@ -93,44 +91,6 @@ class ServerLock:
             gate.send_multipart([_VERSION, frames[1], b"400", b"unknown key", b"", b""])
             return
         gate.send_multipart([_VERSION, frames[1], b"200", b"OK", name.encode(), b""])
-
-
-class Door:
-    """A publisher's lock in use: where its context asks who may connect, and with which key it is bound.
-
-    A context has one publisher that asks.
-    """
-
-    def __init__(self, lock: ServerLock, context: Context) -> None:
-        self.lock = lock
-        self.gate: Socket = context.socket(zmq.REP)
-        self.gate.linger = 0
-        self.gate.bind(ZAP_ENDPOINT)
-        self._bound_with = lock.key
-
-    def key_changed(self) -> bool:
-        """Whether the key is another than it was when this was last asked."""
-        before, self._bound_with = self._bound_with, self.lock.key
-        return before != self._bound_with
-
-    def rebind(self, socket: Socket, endpoint: str) -> None:
-        """Accept new connections with the new key; those that are open stay."""
-        socket.unbind(endpoint)
-        self.lock.secure(socket)
-        for _ in range(BIND_TRIES):
-            try:
-                socket.bind(endpoint)
-            except zmq.ZMQError as error:
-                if error.errno != zmq.EADDRINUSE:
-                    raise
-                time.sleep(BIND_PAUSE_SECONDS)  # its own listener is closed by another thread
-            else:
-                return
-        log.error("%s cannot be bound again with the new key; restart the process", endpoint)
-
-    def close(self) -> None:
-        """Free the socket."""
-        self.gate.close()
 
 
 class ClientKey:
@@ -189,7 +149,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _is_key(text: str) -> bool:
     try:
         return len(text) == KEY_LETTERS and len(z85.decode(text.encode())) == 32
-    except (KeyError, ValueError, OverflowError):
+    except (KeyError, ValueError, struct.error):  # the last: five letters of more than 32 bits
         return False
 
 

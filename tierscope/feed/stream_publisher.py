@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import zmq
 
 from tierscope.domain.errors import BadInput, BadSettings, TierscopeError
-from tierscope.feed.curve import Door, ServerLock
+from tierscope.feed.curve import ServerLock
+from tierscope.feed.door import Door
 from tierscope.feed.frames import END, pack_sequence, read_request
 from tierscope.feed.ring import Ring
+from tierscope.feed.sockets import Context, Socket
 
 log = logging.getLogger(__name__)
 
@@ -23,17 +25,11 @@ LIVE_QUEUE_MESSAGES = 10_000
 LINGER_MILLISECONDS = 500
 """How long closing may still deliver what was published last."""
 
-KEY_LOOK_MILLISECONDS = 1_000
-"""How often it is looked whether the key is another."""
-
 BLOCKED_PAUSE_MILLISECONDS = 5
 """Pause before a peer with a full queue is tried again."""
 
 MOST_REPLAYS = 256
 """Replays served at once; further requests are refused and their subscribers ask again."""
-
-Socket = zmq.Socket[bytes]
-Context = zmq.Context[Socket]
 
 
 @dataclass(slots=True)
@@ -77,10 +73,8 @@ class StreamPublisher:
         try:
             for socket in (self._router, self._pub):
                 _prepare(socket, live_queue_messages)
-                if self._door is not None:
-                    self._door.lock.secure(socket)
-            self.replay_endpoint = _bind(self._router, replay_endpoint)
-            self.endpoint = _bind(self._pub, endpoint)
+            self.replay_endpoint = self._bind(self._router, replay_endpoint)
+            self.endpoint = self._bind(self._pub, endpoint)
         except TierscopeError:
             self._release()
             raise
@@ -115,6 +109,27 @@ class StreamPublisher:
         self._wake.close(linger=0)
         self._release()
 
+    def _bind(self, socket: Socket, endpoint: str) -> str:
+        """Bind, with a lock encrypted, and return the resolved address."""
+        if self._door is not None:
+            self._door.secure(socket)
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            raise BadSettings(
+                [
+                    TierscopeError(
+                        f"cannot publish on this address: {error}",
+                        where=endpoint,
+                        fix="use a free ZMQ address of this machine, e.g. tcp://127.0.0.1:*",
+                    )
+                ]
+            ) from error
+        bound = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        if self._door is not None:
+            self._door.guard(socket, bound)
+        return bound
+
     def _release(self) -> None:
         self._pub.close()
         self._router.close(linger=0)
@@ -133,8 +148,7 @@ class StreamPublisher:
         if self._door is not None:
             poller.register(self._door.gate, zmq.POLLIN)
         replays: deque[_Replay] = deque()
-        idle = None if self._door is None else KEY_LOOK_MILLISECONDS
-        pause_milliseconds = idle
+        pause_milliseconds: int | None = 0
         while True:
             try:
                 ready = dict(poller.poll(pause_milliseconds))
@@ -146,7 +160,7 @@ class StreamPublisher:
             if self._router in ready:
                 self._accept(replays)
             sent = sum(self._send_some(replays) for _ in range(len(replays)))
-            pause_milliseconds = idle if not replays else 0 if sent else BLOCKED_PAUSE_MILLISECONDS
+            pause_milliseconds = self._patience if not replays else 0 if sent else BLOCKED_PAUSE_MILLISECONDS
         stop.close(linger=0)
 
     def _look_at_door(self, ready: Mapping[object, int]) -> None:
@@ -154,11 +168,15 @@ class StreamPublisher:
         if self._door is None:
             return
         if self._door.gate in ready:
-            self._door.lock.answer(self._door.gate)
-        if self._door.key_changed():
+            self._door.answer()
+        if self._door.exchange_is_due:
             with self._lock:
-                for socket, endpoint in ((self._pub, self.endpoint), (self._router, self.replay_endpoint)):
-                    self._door.rebind(socket, endpoint)
+                self._door.exchange()
+
+    @property
+    def _patience(self) -> int | None:
+        """Milliseconds after which something may be due though nobody asked; None for never."""
+        return None if self._door is None else self._door.patience_milliseconds
 
     def _accept(self, replays: deque[_Replay]) -> None:
         frames = self._router.recv_multipart()
@@ -208,20 +226,3 @@ def _prepare(socket: Socket, live_queue_messages: int) -> None:
     else:
         # a full queue makes send fail instead of dropping an answer
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-
-
-def _bind(socket: Socket, endpoint: str) -> str:
-    """Bind and return the resolved address."""
-    try:
-        socket.bind(endpoint)
-    except zmq.ZMQError as error:
-        raise BadSettings(
-            [
-                TierscopeError(
-                    f"cannot publish on this address: {error}",
-                    where=endpoint,
-                    fix="use a free ZMQ address of this machine, e.g. tcp://127.0.0.1:*",
-                )
-            ]
-        ) from error
-    return socket.getsockopt_string(zmq.LAST_ENDPOINT)
