@@ -26,7 +26,7 @@ from collectors.writer import StoreWriter
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.domain.settings import CollectorSettings, FeedSource
-from tierscope.feed.stream_subscriber import Context
+from tierscope.feed.sockets import Context
 from tierscope.registry.types import Sample
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.serving import StoreServer, socket_path

@@ -19,7 +19,7 @@ from tierscope.domain.settings import FeedSource
 from tierscope.domain.tls_settings import FeedClientKeys
 from tierscope.feed.feed_subscriber import FeedSubscriber
 from tierscope.feed.messages import StreamCounters
-from tierscope.feed.stream_subscriber import Context
+from tierscope.feed.sockets import Context
 from tierscope.registry import metrics
 from tierscope.registry.types import Sample
 

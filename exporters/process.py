@@ -27,7 +27,7 @@ from exporters.tenants import checked_tenant_series
 from exporters.wiring import StreamOpener
 from tierscope.domain.settings import ExporterSettings
 from tierscope.feed.feed_publisher import FeedPublisher
-from tierscope.feed.stream_subscriber import Context
+from tierscope.feed.sockets import Context
 from tierscope.registry.types import Sample
 from tierscope.telemetry.metric_pusher import MetricPusher
 from tierscope.telemetry.prometheus import MetricsServer

@@ -38,7 +38,8 @@ from tierscope.domain.settings import (
     InProcessLmcacheSettings,
     LmcacheSettings,
 )
-from tierscope.feed.stream_subscriber import Context, StreamSubscriber
+from tierscope.feed.sockets import Context
+from tierscope.feed.stream_subscriber import StreamSubscriber
 
 
 def engine_id(engine: EngineSettings) -> EngineId:

@@ -12,7 +12,7 @@ from exporters.lmcache.controller import Controller, Message, answer_to, decode_
 from exporters.oddities import Oddity
 from exporters.pages import Desk, fault
 from tierscope.domain.errors import BadInput, BadSettings, SourceUnreadable, TierscopeError
-from tierscope.feed.stream_subscriber import Context
+from tierscope.feed.sockets import Context
 
 log = logging.getLogger(__name__)
 

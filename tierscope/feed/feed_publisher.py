@@ -11,7 +11,8 @@ from tierscope.domain.events import LedgerEntry
 from tierscope.domain.tls_settings import FeedServerKeys
 from tierscope.feed.codec import encode_batch
 from tierscope.feed.curve import ServerLock
-from tierscope.feed.stream_publisher import Context, StreamPublisher
+from tierscope.feed.sockets import Context
+from tierscope.feed.stream_publisher import StreamPublisher
 
 LIVE_QUEUE_BATCHES = 500
 """Batches queued for one slow collector: they are large, and the replay brings back what is dropped. Ten

@@ -14,7 +14,8 @@ from tierscope.domain.tls_settings import FeedClientKeys
 from tierscope.feed.codec import decode_batch, read_position
 from tierscope.feed.curve import ClientKey
 from tierscope.feed.messages import Gap, Message, StreamCounters, StreamItem
-from tierscope.feed.stream_subscriber import Context, Socket, StreamSubscriber
+from tierscope.feed.sockets import Context, Socket
+from tierscope.feed.stream_subscriber import StreamSubscriber
 
 log = logging.getLogger(__name__)
 

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Protocol
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
-from tierscope.domain.errors import BadInput, BadSettings, TierscopeError
+from tierscope.domain.errors import BadInput, TierscopeError
 from tierscope.feed.curve import ClientKey
-from tierscope.feed.frames import pack_sequence, read_live, read_replayed
+from tierscope.feed.frames import read_live, read_replayed
+from tierscope.feed.live_link import LiveLink
 from tierscope.feed.messages import Gap, Message, Restart, StreamCounters, StreamItem
+from tierscope.feed.reading_end import ReadingEnd
+from tierscope.feed.replay_link import ReplayLink
 from tierscope.feed.sequencer import Sequencer
+from tierscope.feed.sockets import Context, Socket, poll
 
 __all__ = ["Gap", "Message", "Restart", "StreamCounters", "StreamItem", "StreamSubscriber", "wait"]
 
 log = logging.getLogger(__name__)
 
-BURST_MESSAGES = 1024
-BURST_BYTES = 16 * 1024 * 1024
-"""Most that one look at a socket takes from it, so that one answer of `receive` stays small."""
-
 FIRST_QUIET_SECONDS = 1.0
 LONGEST_QUIET_SECONDS = 30.0
 """A quiet stream is asked for missed messages after the first pause, then after ever longer ones."""
-
-_LINKED = zmq.Event.HANDSHAKE_SUCCEEDED
-
-Socket = zmq.Socket[bytes]
-Context = zmq.Context[Socket]
 
 
 class StreamSubscriber:
@@ -67,12 +60,6 @@ class StreamSubscriber:
         key: ClientKey | None = None,
     ) -> None:
         self.source = source
-        self._endpoint = endpoint
-        self._key = key
-        self._connected_with = None if key is None else key.keys
-        self._replay_endpoint = replay_endpoint
-        self._replay_timeout_seconds = replay_timeout_seconds
-        self._replay_queue_messages = replay_queue_messages
         self._monotonic = monotonic
         self._sequencer = Sequencer(
             start_sequence=start_sequence,
@@ -80,25 +67,23 @@ class StreamSubscriber:
             buffer_bytes=buffer_bytes,
             recognise=recognise,
         )
-        self._undecodable = self._replays = self._failed_replays = 0
+        self._undecodable = 0
+        self._quiet_since = monotonic()
+        self._quiet_seconds = FIRST_QUIET_SECONDS
+        self._closed = False
         self._own_context = context is None
         self._context: Context = zmq.Context() if context is None else context
-        self._live = self._context.socket(zmq.SUB)
-        self._live.setsockopt(zmq.RCVHWM, live_queue_messages)
-        self._live.setsockopt(zmq.RECONNECT_IVL_MAX, 2_000)
-        self._live.setsockopt(zmq.SUBSCRIBE, topic)
-        self._links = self._live.get_monitor_socket(_LINKED | zmq.Event.DISCONNECTED)
-        self._connected = False
-        self._dealer: Socket | None = None
-        self._silent_since = self._monotonic()
-        self._quiet_since = self._monotonic()
-        self._quiet_seconds = FIRST_QUIET_SECONDS
-        self._replay_answers = True
-        self._closed = False
+        end = ReadingEnd(source, self._context, key, monotonic)
+        self._live = LiveLink(end, endpoint, topic=topic, queue_messages=live_queue_messages)
+        self._replay = ReplayLink(
+            end,
+            replay_endpoint,
+            queue_messages=replay_queue_messages,
+            timeout_seconds=replay_timeout_seconds,
+        )
         try:
-            self._connect(self._live, endpoint)
-            if self._sequencer.wants_replay:
-                self._ask_for_replay()
+            self._live.open()
+            self._ask_where_wanted()
         except TierscopeError:
             self.close()
             raise
@@ -115,30 +100,24 @@ class StreamSubscriber:
             remaining_seconds = deadline - self._monotonic()
             if items or remaining_seconds <= 0:
                 return items
-            _poll(self.sockets, min(remaining_seconds, self.patience_seconds))
+            poll(self.sockets, min(remaining_seconds, self.patience_seconds))
 
     @property
     def sockets(self) -> Sequence[Socket]:
         """The sockets to wait on at this moment; `receive` may change them."""
-        sockets = [self._links]
-        if not self._sequencer.full:
-            sockets.append(self._live)
-        if self._dealer is not None:
-            sockets.append(self._dealer)
-        return sockets
+        return [*self._live.sockets(with_messages=not self._sequencer.full), *self._replay.sockets]
 
     @property
     def patience_seconds(self) -> float:
         """How long nothing needs to be done if no socket becomes ready."""
-        now = self._monotonic()
-        if self._dealer is not None:
-            return max(0.0, self._silent_since + self._replay_timeout_seconds - now)
-        return max(0.0, self._quiet_since + self._quiet_seconds - now)
+        quiet_seconds = max(0.0, self._quiet_since + self._quiet_seconds - self._monotonic())
+        next_seconds = self._replay.patience_seconds if self._replay.asking else quiet_seconds
+        return min(next_seconds, self._live.patience_seconds)
 
     @property
     def connected(self) -> bool:
         """Whether the live path has a publisher at its other end, as of the last `receive`."""
-        return self._connected
+        return self._live.connected
 
     @property
     def counters(self) -> StreamCounters:
@@ -146,8 +125,8 @@ class StreamSubscriber:
         return StreamCounters(
             **asdict(self._sequencer.tally),
             undecodable=self._undecodable,
-            replays=self._replays,
-            failed_replays=self._failed_replays,
+            replays=self._replay.asked,
+            failed_replays=self._replay.failed,
         )
 
     def begin_anew(self) -> None:
@@ -162,10 +141,8 @@ class StreamSubscriber:
         if self._closed:
             return
         self._closed = True
-        self._drop_dealer()
-        self._live.disable_monitor()
-        self._links.close(linger=0)
-        self._live.close(linger=0)
+        self._replay.close()
+        self._live.close()
         if self._own_context:
             self._context.term()
 
@@ -177,34 +154,26 @@ class StreamSubscriber:
             self._quiet_since = self._monotonic()
             self._quiet_seconds = FIRST_QUIET_SECONDS
         self._look_at_clock()
-        if self._dealer is not None and not self._sequencer.in_replay:
-            self._drop_dealer()
-        if self._dealer is None and self._sequencer.wants_replay:
-            self._ask_for_replay()
+        if not self._sequencer.in_replay:
+            self._replay.close()
+        self._ask_where_wanted()
 
     def _look_at_live(self) -> bool:
         """Take a burst of live messages; return whether there were any."""
-        frames_list = [] if self._sequencer.full else list(_burst(self._live))
-        # Read after the messages: a link event is queued before the first message of that link.
-        for frames in _burst(self._links):
-            self._connected = parse_monitor_message(frames)["event"] == _LINKED
-            if self._connected:
-                self._sequencer.reconnected()
-        for frames in frames_list:
+        messages = [] if self._sequencer.full else self._live.messages()
+        if self._live.look():
+            self._sequencer.reconnected()
+        for frames in messages:
             try:
                 self._sequencer.live(*read_live(frames, where=self.source))
             except BadInput as error:
                 self._count_undecodable(error)
-        return bool(frames_list)
+        return bool(messages)
 
     def _look_at_replay(self) -> bool:
         """Take a burst of replay answers; return whether one of them was news."""
-        if self._dealer is None:
-            return False
         received = self._sequencer.tally.received
-        for frames in _burst(self._dealer):
-            self._silent_since = self._monotonic()
-            self._replay_answers = True
+        for frames in self._replay.answers():
             try:
                 answer = read_replayed(frames, where=f"{self.source} (replay)")
             except BadInput as error:
@@ -219,56 +188,17 @@ class StreamSubscriber:
     def _look_at_clock(self) -> None:
         """Give up a silent replay; look for missed messages when the stream is quiet."""
         now = self._monotonic()
-        self._look_at_key()
-        if self._dealer is not None:
-            if now - self._silent_since >= self._replay_timeout_seconds:
-                self._fail_replay()
+        if self._replay.asking:
+            if self._replay.is_silent():
+                self._sequencer.replay_ended(complete=False)
         elif now - self._quiet_since >= self._quiet_seconds:
             self._quiet_since = now
             self._quiet_seconds = min(2 * self._quiet_seconds, LONGEST_QUIET_SECONDS)
             self._sequencer.check()
 
-    def _fail_replay(self) -> None:
-        self._failed_replays += 1
-        level = logging.WARNING if self._replay_answers else logging.DEBUG
-        log.log(level, "%s: its replay address %s is silent", self.source, self._replay_endpoint)
-        self._replay_answers = False
-        self._sequencer.replay_ended(complete=False)
-
-    def _ask_for_replay(self) -> None:
-        """Ask on a socket of its own, so that answers to an earlier question cannot mix in."""
-        assert self._replay_endpoint is not None
-        self._dealer = self._context.socket(zmq.DEALER)
-        self._dealer.setsockopt(zmq.RCVHWM, self._replay_queue_messages)
-        self._connect(self._dealer, self._replay_endpoint)
-        self._dealer.send_multipart([b"", pack_sequence(self._sequencer.begin_replay())])
-        self._silent_since = self._monotonic()
-        self._replays += 1
-
-    def _look_at_key(self) -> None:
-        """Connect anew where a key is another: what is published meanwhile is replayed."""
-        if self._key is not None and (keys := self._key.keys) != self._connected_with:
-            self._connected_with = keys
-            self._live.disconnect(self._endpoint)
-            self._connect(self._live, self._endpoint)
-
-    def _connect(self, socket: Socket, endpoint: str) -> None:
-        if self._key is not None:
-            self._key.secure(socket)
-        try:
-            socket.connect(endpoint)
-        except zmq.ZMQError as error:
-            problem = TierscopeError(
-                f"{self.source} cannot be read from {endpoint!r}: {error}",
-                where=self.source,
-                fix="give a ZMQ address to connect to, e.g. tcp://127.0.0.1:5557",
-            )
-            raise BadSettings([problem]) from error
-
-    def _drop_dealer(self) -> None:
-        if self._dealer is not None:
-            self._dealer.close(linger=0)
-            self._dealer = None
+    def _ask_where_wanted(self) -> None:
+        if self._sequencer.wants_replay and not self._replay.asking:
+            self._replay.ask(self._sequencer.begin_replay())
 
     def _count_undecodable(self, error: BadInput) -> None:
         """Count every unreadable frame, name the first and then ever fewer."""
@@ -297,25 +227,4 @@ def wait(subscribers: Iterable[Waitable], timeout_seconds: float) -> None:
     waiting = list(subscribers)
     patience_seconds = min((subscriber.patience_seconds for subscriber in waiting), default=timeout_seconds)
     sockets = [socket for subscriber in waiting for socket in subscriber.sockets]
-    _poll(sockets, min(timeout_seconds, patience_seconds))
-
-
-def _poll(sockets: Sequence[Socket], timeout_seconds: float) -> None:
-    poller = zmq.Poller()
-    for socket in sockets:
-        poller.register(socket, zmq.POLLIN)
-    poller.poll(max(0, math.ceil(timeout_seconds * 1000)))
-
-
-def _burst(socket: Socket) -> Iterable[list[bytes]]:
-    """Yield the multipart messages that are there, up to a bound."""
-    size_bytes = 0
-    for _ in range(BURST_MESSAGES):
-        if size_bytes >= BURST_BYTES:
-            return
-        try:
-            frames = socket.recv_multipart(zmq.NOBLOCK)
-        except zmq.Again:
-            return
-        size_bytes += sum(map(len, frames))
-        yield frames
+    poll(sockets, min(timeout_seconds, patience_seconds))

@@ -8,58 +8,17 @@ import pytest
 import zmq
 
 from tests.exporting import await_true
-from tests.streaming import numbered, receive_count
+from tests.feed_keys import Keys
+from tests.streaming import numbered, receive_count, unused_endpoint
 from tierscope.domain.errors import BadSettings
-from tierscope.domain.tls_settings import FeedClientKeys, FeedServerKeys
-from tierscope.feed.curve import ClientKey, ServerLock, read_key, read_names
+from tierscope.feed.curve import read_key, read_names
 from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.feed.stream_subscriber import StreamSubscriber
 
+ANY = "tcp://127.0.0.1:*"
+
 QUIET_SECONDS = 0.5
 """How long a reader that must hear nothing is listened to; its peers hear everything within milliseconds."""
-
-
-class Keys:
-    """Files of one publisher and its readers."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.readers = folder / "readers"
-        self.readers.write_text("# nobody yet\n")
-        self.new_server_key()
-
-    def new_server_key(self):
-        public, secret = zmq.curve_keypair()
-        self._write("exporter.pub", public.decode())
-        self._write("exporter.key", secret.decode())
-
-    def new_reader(self, name, *, known=True):
-        public, secret = zmq.curve_keypair()
-        self._write(name, secret.decode())
-        if known:
-            self.let_in(name)
-        return public.decode()
-
-    def let_in(self, name):
-        public = zmq.curve_public(read_key(self.folder / name)).decode()
-        self.readers.write_text(f"{self.readers.read_text()}{name} {public}\n")
-
-    def lock(self):
-        return ServerLock(
-            FeedServerKeys(key_file=str(self.folder / "exporter.key"), clients_file=str(self.readers))
-        )
-
-    def key(self, name):
-        return ClientKey(
-            FeedClientKeys(
-                key_file=str(self.folder / name), server_key_file=str(self.folder / "exporter.pub")
-            )
-        )
-
-    def _write(self, name, text):
-        new = self.folder / f".{name}"
-        new.write_text(f"{text}\n")
-        new.replace(self.folder / name)
 
 
 @pytest.fixture
@@ -71,8 +30,7 @@ def keys(tmp_path):
 @pytest.fixture
 def publisher(keys):
     """An encrypted stream."""
-    address = "tcp://127.0.0.1:*"
-    with closing(StreamPublisher(address, address, buffer_bytes=1 << 20, lock=keys.lock())) as stream:
+    with closing(StreamPublisher(ANY, ANY, buffer_bytes=1 << 20, lock=keys.lock())) as stream:
         yield stream
 
 
@@ -87,6 +45,16 @@ def reader(publisher, key):
             replay_timeout_seconds=0.2,
         )
     )
+
+
+def live_reader(endpoint, key):
+    """A reader that nobody replays anything for."""
+    return closing(StreamSubscriber(endpoint, None, source="live stream", key=key))
+
+
+def await_link(subscriber):
+    """Return once the subscriber has a live link on which nothing waits."""
+    await_true(lambda: subscriber.receive(0.05) == [] and subscriber.connected, "it is connected")
 
 
 def publish(publisher, first, count):
@@ -124,6 +92,38 @@ def test_a_stranger_and_one_without_a_key_get_nothing_until_they_are_let_in(keys
         assert plain.receive(QUIET_SECONDS) == []
 
 
+def test_one_who_was_refused_is_connected_once_it_is_let_in(keys, publisher, caplog):
+    """Live, not by replays alone: libzmq itself never tries again where it was refused."""
+    keys.new_reader("late", known=False)
+    with live_reader(publisher.endpoint, keys.key("late")) as late:
+        await_true(lambda: late.receive(0.05) == [] and "was refused" in caplog.text, "it is refused")
+        assert not late.connected
+        keys.let_in("late")
+        await_link(late)
+        publish(publisher, 0, 2)
+
+        assert receive_count(late, 2) == numbered(2)
+
+
+def test_a_reader_with_a_key_waits_for_a_publisher_that_is_not_encrypted_yet(keys):
+    """Whichever of the two is restarted first, they find each other."""
+    keys.new_reader("collector")
+    endpoint = unused_endpoint()
+    with live_reader(endpoint, keys.key("collector")) as subscriber:
+        with zmq.Context() as context, context.socket(zmq.PUB) as plain:
+            failures = plain.get_monitor_socket(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
+            plain.bind(endpoint)
+            await_true(lambda: subscriber.receive(0.05) == [] and failures.poll(0), "they are no match")
+            assert not subscriber.connected
+            plain.disable_monitor()
+            failures.close()
+        with closing(StreamPublisher(endpoint, ANY, buffer_bytes=1 << 20, lock=keys.lock())) as publisher:
+            await_link(subscriber)
+            publish(publisher, 0, 2)
+
+            assert receive_count(subscriber, 2) == numbered(2)
+
+
 def test_one_who_is_no_longer_known_does_not_come_back(keys, publisher):
     """A connection that is open stays; the next one is refused."""
     keys.new_reader("collector")
@@ -146,7 +146,7 @@ def test_a_new_server_key_loses_no_message(keys, publisher):
         assert receive_count(subscriber, 1) == numbered(1, start=2)
         publish(publisher, 3, 1)
         assert receive_count(subscriber, 1) == numbered(1, start=3)
-        await_true(lambda: subscriber.receive(0.05) == [] and subscriber.connected, "it is connected anew")
+        await_link(subscriber)
     with reader(publisher, keys.key("collector")) as late:
         assert receive_count(late, 4) == numbered(4)
 
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_used_leaves_the_old_key_in_use(keys, publisher):
     assert lock.key == before
 
 
-@pytest.mark.parametrize("text", ["", "short", "x" * 39, "~" * 40, "two keys\n", "\xff"])
+@pytest.mark.parametrize("text", ["", "short", "x" * 39, "~" * 40, "$" * 40, "two keys\n", "\xff"])
 def test_what_is_no_key_is_named(tmp_path, text):
     """With the file, and what makes one."""
     path = tmp_path / "key"
@@ -174,8 +174,10 @@ def test_every_line_that_is_no_reader_is_named(tmp_path):
     """Not the first alone."""
     good, _ = zmq.curve_keypair()
     path = tmp_path / "readers"
-    path.write_text(f"a {good.decode()}\nb\n# c\n{good.decode()}\n")
+    path.write_text(f"a {good.decode()}\nb\n# c\n{good.decode()}\nd {'$' * 40}\n")
     with pytest.raises(BadSettings) as raised:
         read_names(path)
 
-    assert [problem.where for problem in raised.value.problems] == [f"{path}, line 2", f"{path}, line 4"]
+    assert [problem.where for problem in raised.value.problems] == [
+        f"{path}, line {number}" for number in (2, 4, 5)
+    ]
