@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tierscope.storage.database import Database
-from tierscope.storage.days import days_to_fill, fill_day
+from tierscope.storage.lake.days import fill_days
 from tierscope.storage.lake.failures import StoreContended
 from tierscope.storage.lake.place import ask_postgres, quoted
 from tierscope.storage.turns import LakeTurns, rolled_back
@@ -61,25 +61,11 @@ def compact(database: Database, turns: LakeTurns, keep_snapshots_seconds: float)
     for table in _waiting(database):
         with turns.queued():
             flushed += sum(rows for *_, rows in _done(database, _FLUSH.format(table=table)))
-    _fill_days(database)
+    fill_days(database)
     seconds = max(1, round(keep_snapshots_seconds))
     for statement in (*_JOIN, *_DELETE):
         _done(database, statement.format(seconds=seconds))
     return flushed
-
-
-def _fill_days(database: Database) -> None:
-    """Bring up rows of before, a day and table a transaction, so that each is short."""
-    with database.reading() as cursor:
-        todo = days_to_fill(cursor)
-    for table, number in todo:
-        try:
-            with database.reading() as cursor:  # one statement: a transaction of its own
-                rows = fill_day(cursor, table, number)
-        except StoreContended as error:
-            log.info("left for the next time: %s", error.what)
-        else:
-            log.info("%d rows of %s are in files of their day now", rows, table)
 
 
 def _waiting(database: Database) -> list[str]:

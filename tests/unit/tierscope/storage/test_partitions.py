@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ from tests.store_fixture import BATCHES, told, unpacked
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.columns import MOST_UNIX_SECONDS
 from tierscope.storage.database import Database
+from tierscope.storage.lake.days import fill_days
 from tierscope.storage.lake.place import LakePlace
 from tierscope.storage.retention import Keeping
 from tierscope.storage.schema import SCHEMA_VERSION, TABLES, VERSION
@@ -165,3 +167,35 @@ def test_a_lake_of_before_is_brought_up(postgres, tmp_path, inline_rows):
     assert after == before
     assert partitions(lake, "requests") == {"day=2023-11-14/model=model"}
     assert partitions(lake, "block_events") == {"day=2023-11-14"}
+
+
+@contextmanager
+def hidden(lake: Lake, day: str) -> Iterator[None]:
+    """The files of a day's requests cannot be opened."""
+    folder = Path(lake.settings.data_path) / "main" / "requests" / f"day={day}"
+    away = folder.with_name(f"away-{day}")
+    folder.rename(away)
+    try:
+        yield
+    finally:
+        away.rename(folder)
+
+
+def test_upkeep_opens_no_file_whose_rows_have_their_day(lake):
+    """Nor those of other days, where a collector of an earlier release writes beside later ones."""
+    with opened(lake) as store:
+        for day in range(2):
+            store.append([batch(day, admission(range(3), name=f"{day}", at=START + day * DAY_SECONDS))])
+        with hidden(lake, "2023-11-14"), hidden(lake, "2023-11-15"):
+            unchanged = fill_days(store._database)
+        with store._database.transaction() as cursor:
+            cursor.execute(
+                "INSERT INTO requests BY NAME SELECT * REPLACE (NULL AS day, id + 1 AS id) FROM requests "
+                "WHERE day = DATE '2023-11-15'"
+            )
+        with hidden(lake, "2023-11-14"):
+            filled = fill_days(store._database)
+        days = ask(store, "SELECT day - DATE '1970-01-01', hour // 24, count(*) FROM requests GROUP BY ALL")
+
+    assert (unchanged, filled) == (0, 1)
+    assert sorted(days) == [(19675, 19675, 1), (19676, 19676, 2)]
