@@ -231,9 +231,16 @@ class RegressionGroup:
 
     model: str
     workload: str
-    state: Literal["learning", "watching", "raised"]
+    state: Literal["not_judged", "watching", "raised"]
+    """not_judged: too few requests before that moment say what is usual."""
+    before_requests: int
+    """Its own before that moment, from when the configuration was what it is."""
     baseline_requests: int
+    """Those that say what is usual."""
+    baseline_workload: str | None
+    """Whose they are: another's where this one began to serve a model that it served; null: nobody's."""
     requests: int
+    """Its own since."""
 
 
 @dataclass(frozen=True, config=documented)
@@ -242,12 +249,13 @@ class Regressions:
 
     endpoint: str
     since_unix_seconds: float
-    state: Literal["learning", "watching", "raised"]
-    """learning: too few requests before that moment; raised: a regression goes on."""
+    state: Literal["not_judged", "watching", "raised"]
+    """not_judged: too few requests before that moment; raised: a regression goes on."""
     severity: Literal["info", "warning", "critical"] | None
     """info: it is over, warning: it goes on, critical: by half and more; null: none."""
     baseline_requests: int
     requests: int
+    """Since then, of the groups that are judged."""
     groups: tuple[RegressionGroup, ...]
-    """Each has its own baseline; what was found names its group."""
+    """Each has its own baseline, or its kin's; what was found names its group."""
     regressions: tuple[Regression, ...]

@@ -139,6 +139,7 @@ class RegressionWatcher(Worker):
             for group, found in watched.watch.feed(window, samples, changes):
                 alone = len(watched.watch.detectors()) == 1
                 log.warning("%s", sentence(found, named("/".join(name), group, alone=alone)))
+            watched.watch.forget()
             watched.read_until = span.end_unix_seconds
             if is_last:
                 break

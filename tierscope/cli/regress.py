@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from tierscope.cli.asking import Document, get, one_of
 from tierscope.cli.options import Json
 from tierscope.domain.errors import BadInput
 from tierscope.domain.severity import Severity
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 FINDINGS_STATUS = 3
 """Exit status where something at or above --fail-on was found."""
@@ -86,9 +90,10 @@ def _from_api(url: str, endpoint: str | None, start: float, learn_seconds: float
 def _print(document: Document) -> None:
     from tierscope.cli.output import stdout
 
-    found = document["regressions"]
+    found, groups = document["regressions"], document["groups"]
     assert isinstance(found, list)
-    if document["state"] == "learning":
+    assert isinstance(groups, list)
+    if document["state"] == "not_judged":
         stdout.print(
             f"{document['endpoint']}: {document['baseline_requests']} requests before that moment are too "
             "few to say "
@@ -102,6 +107,24 @@ def _print(document: Document) -> None:
     for one in found:
         assert isinstance(one, dict)
         stdout.print(str(one["sentence"]), soft_wrap=True)
+    if document["state"] != "not_judged":
+        for note in _notes(str(document["endpoint"]), groups):
+            stdout.print(note, soft_wrap=True)
+
+
+def _notes(endpoint: str, groups: list[JsonValue]) -> Iterator[str]:
+    """Groups that are not judged, or not by requests of their own."""
+    from tierscope.analytics.regression.groups import Group
+    from tierscope.analytics.regression.words import named
+
+    for one in groups:
+        assert isinstance(one, dict)
+        who = named(endpoint, Group(str(one["model"]), str(one["workload"])), alone=len(groups) == 1)
+        own = f"{one['before_requests']} requests of its own before that moment"
+        if one["state"] == "not_judged":
+            yield f"{who}: not judged, {own} are too few to say what is usual"
+        elif one["baseline_workload"] != one["workload"]:
+            yield f"{who}: held against {one['baseline_requests']} of {one['baseline_workload']}, with {own}"
 
 
 def _moment(text: str, now: float) -> float:

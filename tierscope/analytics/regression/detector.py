@@ -52,6 +52,8 @@ class DetectorSettings:
 
 
 DEFAULTS = DetectorSettings()
+LEAST_BASELINE_REQUESTS = 500
+"""Fewer say too little of what is usual."""
 NO_READINGS = PoolReadings()
 MEDIAN_ERROR = 1.25
 """Standard error of the median of n normal values, times the root of n."""
@@ -98,6 +100,9 @@ class Detector:
         self.state = State.LEARNING
         self.regression: Regression | None = None
         self.baseline: Baseline | None = None
+        self.inherits = False
+        """The baseline is another's."""
+        self._learns = True
         self._model: PartsModel | None = None
         self.found = 0
         """Regressions raised so far."""
@@ -119,10 +124,23 @@ class Detector:
         heir = Detector(self.settings)
         if self.baseline is not None:
             heir.baseline, heir._model, heir.state = self.baseline, self._model, State.WATCHING
+            heir.inherits = True
             heir._speed = self._speed.anew()
             heir._caches, heir._routing = self._caches.anew(), self._routing.anew()
             heir.rollout(at_unix_seconds, reconfigured=True)
         return heir
+
+    def conclude(self) -> None:
+        """What came so far says what is usual, where it is enough; what follows is only judged.
+
+        A suspicion keeps the baseline that it is held against.
+        """
+        past = self._learning
+        if self.state is State.WATCHING and self._usual_from is not None and self._pending_since is None:
+            past = self._since(self._usual_from)
+        if len(past.prompt) >= LEAST_BASELINE_REQUESTS:
+            self._arm(past)
+        self._learning, self._usual_from, self._learns = NO_OBSERVATIONS, None, False
 
     def rollout(self, at_unix_seconds: float, *, reconfigured: bool = False) -> None:
         """Engines were replaced: their caches are empty; what follows is held against what was before.
@@ -131,7 +149,7 @@ class Detector:
         from when its caches had time to fill: they are the new usual, unless a regression was raised.
         """
         self._rollout_unix_seconds = at_unix_seconds
-        if reconfigured:
+        if reconfigured and self._learns:
             self._usual_from = at_unix_seconds + self.settings.settle_seconds
             if self.state is State.LEARNING:
                 self._learning = NO_OBSERVATIONS
@@ -142,7 +160,8 @@ class Detector:
         if not len(seen.prompt):
             return None
         if self.state is State.LEARNING:
-            self._learn(seen)
+            if self._learns:
+                self._learn(seen)
             return None
         self._recent.add(seen)
         if self.state is State.RAISED:
@@ -185,6 +204,7 @@ class Detector:
             self._of_shares(usual) for usual in (baseline.caches, baseline.routing)
         )
         self.baseline, self.state, self.regression = baseline, State.WATCHING, None
+        self.inherits = False
         self._model = fit_parts(past)
         self._open = NO_OBSERVATIONS
         self._recent.clear()
@@ -300,15 +320,18 @@ class Detector:
         return ratio, float(np.median(since.ttft_seconds)) * (1 - 1 / ratio)
 
     def _look_again(self) -> None:
-        """Whether what is raised goes on: it ends when requests are as they were, or are so for a day."""
+        """Whether what is raised goes on: it ends when requests are as they were, or are so for a day.
+
+        In a past that is concluded no day makes it usual.
+        """
         assert self.regression is not None
         latest = self._recent.latest(self.settings.calm_requests)
         latest = latest.take(latest.at_unix_seconds >= self.regression.since_unix_seconds)
         if len(latest.prompt) < self.settings.calm_requests:
             return
-        now = float(latest.at_unix_seconds[-1])
+        lasted_seconds = float(latest.at_unix_seconds[-1]) - self.regression.since_unix_seconds
         ratio, _ = self._effect(latest)
-        if now - self.regression.since_unix_seconds > self.settings.accept_seconds:
+        if self._learns and lasted_seconds > self.settings.accept_seconds:
             enough = self._since(self.regression.since_unix_seconds).take(
                 slice(-self.settings.calibration_requests, None)
             )

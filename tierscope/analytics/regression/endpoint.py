@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,13 +58,22 @@ class Found(NamedTuple):
     regression: Regression
 
 
-class _Watched:
-    """A group's detector, when its replicas or its configuration changed, and when it served last."""
+class Watched:
+    """A group's detector, and when its replicas or its configuration changed; it may inherit from `kin`."""
 
-    def __init__(self, detector: Detector) -> None:
+    def __init__(self, group: Group, detector: Detector, kin: Group | None = None) -> None:
         self.detector = detector
         self.served_unix_seconds = -math.inf
+        """When it served last."""
+        self._group, self._kin = group, kin
         self._rollouts: list[tuple[float, bool]] = []
+
+    @property
+    def baseline_of(self) -> Group | None:
+        """The group whose requests say what is usual; None while nothing does."""
+        if self.detector.baseline is None:
+            return None
+        return self._kin if self.detector.inherits else self._group
 
     def expect(self, rollouts: Iterable[tuple[float, bool]]) -> None:
         """Take note of rollouts: when, and whether the configuration changed."""
@@ -81,12 +90,17 @@ class EndpointWatch:
     """Windows of requests in order, each going on where the last ended; every group has its detector.
 
     Blocks are remembered by model: no model finds another's. Replicas of a workload that is new are held
-    against the model's others until they have a baseline of their own.
+    against the model's others until they have a baseline of their own. From `learn_until_unix_seconds` on
+    nothing is learnt: a past is judged by what came before.
     """
 
-    def __init__(self, settings: Mapping[Group, DetectorSettings] | DetectorSettings = DEFAULTS) -> None:
+    def __init__(
+        self, settings: DetectorSettings = DEFAULTS, *, learn_until_unix_seconds: float = math.inf
+    ) -> None:
         self._settings = settings
-        self._watched: dict[Group, _Watched] = {}
+        self._learn_until = learn_until_unix_seconds
+        self._concluded = False
+        self._watched: dict[Group, Watched] = {}
         self._groups = Groups()
         self._seen: defaultdict[str, SeenBlocks] = defaultdict(SeenBlocks)
         self._engines: dict[EngineId, int] = {}
@@ -94,12 +108,16 @@ class EndpointWatch:
 
     def detectors(self) -> dict[Group, Detector]:
         """Those of the groups that serve; one that does not while others do is left out."""
-        newest = max((one.served_unix_seconds for one in self._watched.values()), default=0.0)
+        newest = self._newest()
         return {
             group: one.detector
-            for group, one in sorted(self._watched.items())
+            for group, one in self.watched().items()
             if one.served_unix_seconds > newest - SILENT_SECONDS
         }
+
+    def watched(self) -> dict[Group, Watched]:
+        """All groups, with those that serve no longer."""
+        return dict(sorted(self._watched.items()))
 
     def feed(
         self,
@@ -118,8 +136,23 @@ class EndpointWatch:
         found = self._judge(window, changes) if window.requests else []
         for one in self._watched.values():
             one.pass_rollouts(math.inf)
-        self._forget()
+        self._conclude(window.span.end_unix_seconds)
         return found
+
+    def forget(self) -> None:
+        """Groups that served nothing for `FORGOTTEN_SECONDS`, while others did, make room for others."""
+        newest = self._newest()
+        for group, one in tuple(self._watched.items()):
+            if one.served_unix_seconds < newest - FORGOTTEN_SECONDS:
+                del self._watched[group]
+                self._groups.forget(group)
+        models = {group.model for group in self._watched}
+        for model in tuple(self._seen):
+            if model not in models and OTHERS not in self._watched:
+                del self._seen[model]
+
+    def _newest(self) -> float:
+        return max((one.served_unix_seconds for one in self._watched.values()), default=0.0)
 
     def _judge(self, window: RequestWindow, changes: set[tuple[float, bool]]) -> list[Found]:
         groups, of_request = self._groups.of(window)
@@ -131,10 +164,11 @@ class EndpointWatch:
         steps = [
             (float(part.at_unix_seconds[-1]), group, part)
             for number, group in enumerate(groups)
-            for part in in_steps(seen.take(of_seen == number))
+            for part in in_steps(seen.take(of_seen == number), self._learn_until)
         ]
         found = []
         for until, group, part in sorted(steps, key=lambda step: step[:2]):
+            self._conclude(until)
             watched = self._watched.get(group) or self._begin(group, float(part.at_unix_seconds[0]), changes)
             watched.pass_rollouts(until)
             watched.served_unix_seconds = until
@@ -143,20 +177,30 @@ class EndpointWatch:
                 found.append(Found(group, raised))
         return found
 
-    def _begin(self, group: Group, at_unix_seconds: float, changes: set[tuple[float, bool]]) -> _Watched:
+    def _begin(self, group: Group, at_unix_seconds: float, changes: set[tuple[float, bool]]) -> Watched:
         kin = [one for known, one in self._watched.items() if known.model == group.model]
         taught = [one for one in kin if one.detector.baseline is not None]
         if taught:
-            busiest = max(taught, key=lambda one: one.served_unix_seconds)
-            watched = _Watched(busiest.detector.heir(at_unix_seconds))
+            served_last = max(taught, key=lambda one: one.served_unix_seconds)
+            heir = served_last.detector.heir(at_unix_seconds)
+            watched = Watched(group, heir, served_last.baseline_of)
             changes = {(at, True) for at, _ in changes if at >= at_unix_seconds}
         else:
-            settings = self._settings
-            chosen = settings if isinstance(settings, DetectorSettings) else settings.get(group, DEFAULTS)
-            watched = _Watched(Detector(chosen))
+            watched = Watched(group, Detector(self._settings))
+        if self._concluded:
+            watched.detector.conclude()
         watched.expect(changes)
         self._watched[group] = watched
         return watched
+
+    def _conclude(self, until_unix_seconds: float) -> None:
+        """What was to be learnt from has passed."""
+        if self._concluded or until_unix_seconds < self._learn_until:
+            return
+        self._concluded = True
+        for one in self._watched.values():
+            one.pass_rollouts(math.nextafter(self._learn_until, -math.inf))
+            one.detector.conclude()
 
     def _new_engines(self, window: RequestWindow, which: NDArray[np.bool_]) -> list[tuple[float, bool]]:
         """When the first engine of a group was asked that never was asked before."""
@@ -164,20 +208,15 @@ class EndpointWatch:
         at = window.at_unix_seconds[which & np.isin(window.engine, new)]
         return [(float(at.min()), False)] if len(at) else []
 
-    def _forget(self) -> None:
-        newest = max((one.served_unix_seconds for one in self._watched.values()), default=0.0)
-        for group, one in tuple(self._watched.items()):
-            if one.served_unix_seconds < newest - FORGOTTEN_SECONDS:
-                del self._watched[group]
-                self._groups.forget(group)
-        models = {group.model for group in self._watched}
-        for model in tuple(self._seen):
-            if model not in models and OTHERS not in self._watched:
-                del self._seen[model]
 
+def in_steps(seen: Observations, cut_unix_seconds: float) -> list[Observations]:
+    """A group's requests in steps, so that a long window is judged as it would have been live.
 
-def in_steps(seen: Observations) -> list[Observations]:
-    """A group's requests in steps, so that a long window is judged as it would have been live."""
+    None reaches across the cut.
+    """
+    is_before = seen.at_unix_seconds < cut_unix_seconds
     return [
-        seen.take(slice(start, start + STEP_REQUESTS)) for start in range(0, len(seen.prompt), STEP_REQUESTS)
+        part.take(slice(start, start + STEP_REQUESTS))
+        for part in (seen.take(is_before), seen.take(~is_before))
+        for start in range(0, len(part.prompt), STEP_REQUESTS)
     ]

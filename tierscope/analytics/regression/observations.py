@@ -114,8 +114,14 @@ def observe(
         np.array([fleet for fleet, _ in reused]).reshape(-1, DISTANCES),
         np.array([own for _, own in reused]).reshape(-1, DISTANCES + 1),
     )
-    which = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0)
+    which = tells_ttft(window)
     return told.take(which), which
+
+
+def tells_ttft(window: RequestWindow) -> NDArray[np.bool_]:
+    """Which requests told how long their first token took: (n,). No others are judged."""
+    told: NDArray[np.bool_] = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0)
+    return told
 
 
 def most_reusable(prompt_tokens: int, block_tokens: int) -> int:

@@ -4,40 +4,62 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from pydantic import JsonValue
 
-from tierscope.analytics.regression.detector import DEFAULTS, DetectorSettings, State
-from tierscope.analytics.regression.endpoint import EndpointWatch, Found
+from tierscope.analytics.regression.detector import (
+    DEFAULTS,
+    LEAST_BASELINE_REQUESTS,
+    DetectorSettings,
+    State,
+)
+from tierscope.analytics.regression.endpoint import EndpointWatch, Found, Watched
 from tierscope.analytics.regression.groups import Group, Groups
+from tierscope.analytics.regression.observations import tells_ttft
 from tierscope.analytics.regression.words import document
 from tierscope.domain.severity import Severity
 from tierscope.domain.trace import FloatArray
 from tierscope.domain.window import Evidence
 
-LEAST_BASELINE_REQUESTS = 500
-"""Fewer say too little of what is usual."""
 CRITICAL_RATIO = 1.5
 
 
+class Verdict(StrEnum):
+    """What a report says of a group."""
+
+    NOT_JUDGED = "not_judged"
+    """Too few requests before the moment asked for say what is usual: neither well nor worse."""
+    WATCHING = "watching"
+    """Nothing is raised at the end."""
+    RAISED = "raised"
+
+
 class Judged(NamedTuple):
-    """A model on a workload's replicas: requests that say what is usual, and those judged by them."""
+    """A model on a workload's replicas: its requests before and since, and whose say what is usual."""
 
     group: Group
-    state: State
-    baseline_requests: int
+    verdict: Verdict
+    before_requests: int
+    """Its own before the moment, from when the configuration was what it is."""
     requests: int
+    """Its own since."""
+    baseline_of: Group | None = None
+    """Whose requests say what is usual: its own, or those of the kin it is held against; None: nobody's."""
+    baseline_requests: int = 0
 
     def to_json(self) -> dict[str, JsonValue]:
         """The group in the documents of the API and of the command."""
         return {
             "model": self.group.model,
             "workload": self.group.workload,
-            "state": self.state.value,
+            "state": self.verdict.value,
+            "before_requests": self.before_requests,
             "baseline_requests": self.baseline_requests,
+            "baseline_workload": None if self.baseline_of is None else self.baseline_of.workload,
             "requests": self.requests,
         }
 
@@ -46,7 +68,7 @@ class Judged(NamedTuple):
 class RegressionReport:
     """What was found since a moment, by group; what came before it says what is usual.
 
-    Where no group has enough of that the state is `learning` and nothing can be found.
+    Where no group has enough of that nothing is judged, and nothing can be found.
     """
 
     endpoint: str
@@ -55,28 +77,32 @@ class RegressionReport:
     found: tuple[Found, ...] = ()
 
     @property
-    def state(self) -> State:
-        """Raised if any group is; learning if none does more."""
-        states = {one.state for one in self.groups}
-        return next((one for one in (State.RAISED, State.WATCHING) if one in states), State.LEARNING)
+    def verdict(self) -> Verdict:
+        """Raised if any group is; not judged if none is."""
+        said = {one.verdict for one in self.groups}
+        return next((one for one in (Verdict.RAISED, Verdict.WATCHING) if one in said), Verdict.NOT_JUDGED)
 
     @property
     def baseline_requests(self) -> int:
-        """Requests that say what is usual; those of groups that have too few count where all have."""
-        learnt = [one for one in self.groups if one.state is not State.LEARNING] or self.groups
-        return sum(one.baseline_requests for one in learnt)
+        """Requests that say what is usual, each once; where nothing is judged, those that are too few."""
+        if self.verdict is Verdict.NOT_JUDGED:
+            return sum(one.before_requests for one in self.groups)
+        return sum({one.baseline_of: one.baseline_requests for one in self._judged()}.values())
 
     @property
     def requests(self) -> int:
-        """Requests since the moment asked for."""
-        return sum(one.requests for one in self.groups)
+        """Requests since the moment asked for; those of groups that are not judged count where none is."""
+        return sum(one.requests for one in self._judged() or self.groups)
+
+    def _judged(self) -> list[Judged]:
+        return [one for one in self.groups if one.verdict is not Verdict.NOT_JUDGED]
 
     @property
     def severity(self) -> Severity | None:
         """`info`: it is over, `warning`: it goes on, `critical`: by half and more; None: nothing found."""
         if not self.found:
             return None
-        raised = {one.group for one in self.groups if one.state is State.RAISED}
+        raised = {one.group for one in self.groups if one.verdict is Verdict.RAISED}
         last = {one.group: one.regression.ratio for one in self.found if one.group in raised}
         if not last:
             return Severity.INFO
@@ -88,7 +114,7 @@ class RegressionReport:
         return {
             "endpoint": self.endpoint,
             "since_unix_seconds": self.since_unix_seconds,
-            "state": self.state.value,
+            "state": self.verdict.value,
             "severity": None if severity is None else severity.value,
             "baseline_requests": self.baseline_requests,
             "requests": self.requests,
@@ -105,38 +131,39 @@ def regress(
     *,
     changes_unix_seconds: Sequence[float] = (),
 ) -> RegressionReport:
-    """Learn from what came before `since_unix_seconds`, and judge what came after.
+    """Learn from what came before `since_unix_seconds` and from nothing else, and judge what came after.
+
+    A group that has too little before is not judged, unless it began when its kin had a baseline already:
+    then it is held against that.
 
     `changes_unix_seconds` are those of the configuration in that time.
     """
     window = evidence.window
-    has_told = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > 0)
-    told = window.at_unix_seconds[has_told]
+    tells = tells_ttft(window)
+    told = window.at_unix_seconds[tells]
     cut = _usual_since(told, since_unix_seconds, changes_unix_seconds, settings.settle_seconds)
-    learnt_from = -math.inf if cut is None else cut + settings.settle_seconds
-    known, of_request = Groups().of(window) if window.requests else ((), np.zeros(0, dtype=np.int64))
-    counts = {}
-    for number, group in enumerate(known):
-        at = told[of_request[has_told] == number]
-        before = int(((at >= learnt_from) & (at < since_unix_seconds)).sum())
-        counts[group] = before, int((at >= since_unix_seconds).sum())
-    enough = {group: before for group, (before, _) in counts.items() if before >= LEAST_BASELINE_REQUESTS}
-    if not enough:
-        learning = tuple(Judged(group, State.LEARNING, *both) for group, both in counts.items())
-        return RegressionReport(endpoint, since_unix_seconds, learning)
-    usual = {group: min(before, settings.calibration_requests) for group, before in enough.items()}
-    watch = EndpointWatch(
-        {group: replace(settings, calibration_requests=number) for group, number in usual.items()}
-    )
+    watch = EndpointWatch(settings, learn_until_unix_seconds=since_unix_seconds)
     changes = [at for at in changes_unix_seconds if at == cut or at >= since_unix_seconds]
     found = watch.feed(window, evidence.samples, changes)
-    states = {group: detector.state for group, detector in watch.detectors().items()}
-    judged = tuple(
-        Judged(group, states.get(group, State.LEARNING), usual.get(group, before), after)
-        for group, (before, after) in counts.items()
-    )
+    known, of_request = Groups().of(window) if window.requests else ((), np.zeros(0, dtype=np.int64))
+    watched, judged = watch.watched(), []
+    learnt_from = -math.inf if cut is None else cut + settings.settle_seconds
+    for number, group in enumerate(known):
+        at = told[of_request[tells] == number]
+        before = int(((at >= learnt_from) & (at < since_unix_seconds)).sum())
+        after = int((at >= since_unix_seconds).sum())
+        judged.append(_judged(group, watched.get(group), before, after))
     recent = tuple(one for one in found if one.regression.found_unix_seconds >= since_unix_seconds)
-    return RegressionReport(endpoint, since_unix_seconds, judged, recent)
+    return RegressionReport(endpoint, since_unix_seconds, tuple(judged), recent)
+
+
+def _judged(group: Group, watched: Watched | None, before_requests: int, requests: int) -> Judged:
+    baseline = None if watched is None else watched.detector.baseline
+    if watched is None or baseline is None:
+        return Judged(group, Verdict.NOT_JUDGED, before_requests, requests)
+    verdict = Verdict.RAISED if watched.detector.state is State.RAISED else Verdict.WATCHING
+    usual = len(baseline.past.prompt)
+    return Judged(group, verdict, before_requests, requests, watched.baseline_of, usual)
 
 
 def _usual_since(

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tests.stored_requests import StoredRequests
+from tests.stored_requests import StoredRequests, StoredTogether
 from tierscope.cli.main import app
 from tierscope.domain.errors import BadInput
 
@@ -19,8 +19,9 @@ runner = CliRunner()
 def run(monkeypatch):
     """Return a function that runs the command on a store in which engines were slow for a while."""
 
-    def run(*arguments: str, until: float = 1e9):
-        stored = StoredRequests(slow_from=3000.0, slow_until=until)
+    def run(*arguments: str, until: float = 1e9, beside: tuple[StoredRequests, ...] = ()):
+        slow = StoredRequests(slow_from=3000.0, slow_until=until)
+        stored = StoredTogether(slow, *beside) if beside else slow
         stored.close = lambda: None
         monkeypatch.setattr("tierscope.storage.duckdb_reader.DuckDbReader.open", lambda _: stored)
         monkeypatch.setattr("time.time", lambda: NOW)
@@ -56,6 +57,18 @@ def test_too_little_to_learn_from_is_said(run):
 
     assert result.exit_code == 0
     assert "too few" in result.stdout
+
+
+def test_who_is_not_judged_or_not_by_its_own_past_is_said(run):
+    """Otherwise it would pass for well."""
+    few = StoredRequests(replica="few-0", served_from=2400.0)
+    canary = StoredRequests(replica="canary-0", served_from=3000.0)
+
+    said = run(beside=(few, canary)).stdout
+
+    assert "ns/chat (m on few): not judged, 100 requests of its own before that moment are too few" in said
+    assert "ns/chat (m on canary): held against 2500 of pod, with 0 requests of its own before" in said
+    assert "(m on pod):" not in said
 
 
 def test_a_span_that_is_none_is_refused(run):

@@ -142,6 +142,21 @@ def test_a_new_configuration_is_held_against_the_old_one_and_then_is_usual():
     assert min(accepted.baseline.past.at_unix_seconds) >= CHANGE + SETTINGS.settle_seconds
 
 
+def test_a_past_that_is_concluded_teaches_nothing_more():
+    """Neither a new configuration nor what lasts is usual to it; what is raised ends when all is well."""
+    reconfigured, lasting = deepcopy(_learnt()), deepcopy(_learnt())
+    for detector, slower in ((reconfigured, 1.03), (lasting, 1.5)):
+        detector.conclude()
+        before = detector.baseline
+        detector.rollout(CHANGE, reconfigured=detector is reconfigured)
+        feed(detector, draw(np.random.default_rng(6), 5000, at=CHANGE, engine=slower))
+        assert detector.baseline is before
+
+    assert (reconfigured.state, lasting.state) == (State.WATCHING, State.RAISED)
+    feed(lasting, draw(np.random.default_rng(7), 1000, at=CHANGE + 5000))
+    assert lasting.state is State.WATCHING
+
+
 def test_learning_begins_anew_with_a_new_configuration():
     """What is learnt is never half of the one and half of the other."""
     detector = Detector(SETTINGS)

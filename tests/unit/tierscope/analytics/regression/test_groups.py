@@ -10,7 +10,6 @@ from tests.stored_requests import StoredRequests, StoredTogether
 from tierscope.analytics.regression.detector import DetectorSettings, State
 from tierscope.analytics.regression.endpoint import FORGOTTEN_SECONDS, EndpointWatch
 from tierscope.analytics.regression.groups import MOST_GROUPS, OTHERS, Group, Groups
-from tierscope.analytics.regression.report import regress
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import UNKNOWN_MODEL
 from tierscope.domain.window import TimeSpan
@@ -81,6 +80,7 @@ def test_what_serves_no_longer_is_not_shown_and_then_forgotten():
 
     late = window_of(StoredRequests(), start=FORGOTTEN_SECONDS + 3000.0, end=FORGOTTEN_SECONDS + 3100.0)
     watch.feed(late)
+    watch.forget()
     returned = StoredRequests(replica="old-0")
     begin = FORGOTTEN_SECONDS + 3100.0
     watch.feed(window_of(StoredRequests(), returned, start=begin, end=begin + 100.0))
@@ -110,20 +110,3 @@ def test_requests_before_the_model_is_told_count_to_what_the_engine_serves():
 
     assert known == (Group("m", "pod"),)
     assert not of_request.any()
-
-
-def test_a_report_judges_every_group_against_its_own_past():
-    """And names it where the endpoint has several."""
-    slow = StoredRequests(1200.0, model="large", replica="big-0", pace=3.0)
-    evidence = StoredTogether(StoredRequests(), slow).evidence("ns", "chat", TimeSpan(0.0, 1700.0))
-
-    report = regress(evidence, "ns/chat", 900.0).to_json()
-
-    assert [(one["model"], one["state"]) for one in report["groups"]] == [
-        ("large", "raised"),
-        ("m", "watching"),
-    ]
-    (found,) = report["regressions"]
-    assert (found["model"], found["workload"]) == ("large", "big")
-    assert found["sentence"].startswith("TTFT of ns/chat (large on big) is")
-    assert report["baseline_requests"] == 1800
