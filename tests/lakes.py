@@ -18,7 +18,9 @@ from tierscope.domain.lake_settings import LAKE_PREFIX, LakeSettings
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 STOP_AND_REMOVE = 'folder=$1; shift; "$@"; rm -rf "$folder"'
-TUNING = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300")
+TUNING = ("fsync=off", "full_page_writes=off", "max_connections=300")
+FORGETFUL = "synchronous_commit=off"
+"""Quicker; a server that crashes then loses what it said was committed in its last moments."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,11 @@ class Lake:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
-    """Run a server in a folder of its own until the end of the body, or of this process."""
+def postgres(*, crashes: bool = False) -> Iterator[Postgres]:
+    """Run a server in a folder of its own until the end of the body, or of this process.
+
+    One that `crashes` keeps what it committed, as one set up for the purpose does.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ts-pg-"))
     user = [] if os.getuid() else ["runuser", "-u", "postgres", "--"]
     if user:
@@ -82,7 +87,8 @@ def postgres() -> Iterator[Postgres]:
     control = (binary / "pg_ctl", "-D", data)
     with ended_with_us(STOP_AND_REMOVE, folder, *user, *control, "-m", "immediate", "stop"):
         run(binary / "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", data)
-        options = " ".join(f"-c {setting}" for setting in (*TUNING, f"unix_socket_directories={folder}"))
+        tuning = TUNING if crashes else (*TUNING, FORGETFUL)
+        options = " ".join(f"-c {setting}" for setting in (*tuning, f"unix_socket_directories={folder}"))
         listen = f"-p {port} -c listen_addresses=127.0.0.1 {options}"
         run(*control, "-l", folder / "log", "-w", "-o", listen, "start")
         yield Postgres(port, folder)

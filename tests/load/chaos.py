@@ -180,23 +180,29 @@ def main(seed: int, faults: int, folder: Path) -> None:
             "settled_seconds": settled,
             "sent": asdict(sent),
             "stored": None if stored is None else asdict(stored),
-            "sources": list(stage.missing()),
+            "sources": stage.sources(),
             "restarts": {who: one.restarts for who, one in stage.processes.items()},
         }
     json.dump(document, sys.stdout)
 
 
 def _befall(stage: Stage, rng: random.Random, kind: str, number: int) -> dict[str, object]:
-    """One fault, and how long it took until the store had everything again; None: it did not."""
+    """One fault; how long until the store had everything again (None: it never had), and what is missing.
+
+    Traffic goes on, and so its tokens would soon hide that some were lost: what is missing is asked for.
+    """
     seconds = rng.uniform(0.5, LONGEST_SECONDS)
     befell = FAULTS[kind](stage, rng, seconds)
     recovered = stage.wait_until_caught_up(PATIENCE_SECONDS)
+    missing = {} if recovered is None else stage.missing()
     load = os.getloadavg()[0]
     sys.stderr.write(
-        f"fault {number + 1}, {kind}, {seconds:.1f} s, {befell}: {recovered} s, load {load:.0f}\n"
+        f"fault {number + 1}, {kind}, {seconds:.1f} s, {befell}: {recovered} s, missing {missing}, "
+        f"load {load:.0f}\n"
     )
     return {
-        "kind": kind, "seconds": seconds, "befell": befell, "recovered_seconds": recovered, "load": load,
+        "kind": kind, "seconds": seconds, "befell": befell, "recovered_seconds": recovered,
+        "missing": missing, "load": load,
     }  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -38,6 +37,8 @@ LEASE_SECONDS = 3.0
 DISK_BYTES = 192 * 2**20
 CHECK_SECONDS = 0.25
 START_TRIES = 5
+POLLED = ("vllm_metrics", "lmcache_metrics", "curvine_master", "curvine_workers")
+"""Pages: a poll that got no answer is missing for good, and counted; the next one tells what there is."""
 CONFIG = TestbedConfig(
     replicas=REPLICAS,
     duration_seconds=None,
@@ -106,7 +107,7 @@ class Stage:
         self._opened.close()
 
     def _start(self, opened: ExitStack) -> None:
-        self.postgres = opened.enter_context(lakes.postgres())
+        self.postgres = opened.enter_context(lakes.postgres(crashes=True))
         self.disk = opened.enter_context(tmpfs(self._folder / "disk", DISK_BYTES))
         self.lake = self.postgres.lake(self.disk, lease_seconds=LEASE_SECONDS)
         opened.enter_context(self.testbed)
@@ -219,10 +220,17 @@ class Stage:
         except StoreUnusable:
             return None
 
-    def missing(self) -> Iterator[tuple[str, int, int, int]]:
+    def sources(self) -> list[tuple[str, int, int, int]]:
         """Of every stream and feed: messages received, missing and undecodable, as the store tells."""
-        for one in self._reader.coverage(ALL_TIME):
-            yield str(one.source), one.received, one.missing, one.undecodable
+        return [
+            (str(one.source), one.received, one.missing, one.undecodable)
+            for one in self._reader.coverage(ALL_TIME)
+        ]
+
+    def missing(self) -> dict[str, int]:
+        """Messages of streams and feeds that are missing for good; pages are polled, and polls may fail."""
+        streams = [one for one in self.sources() if not one[0].startswith(POLLED)]
+        return {source: missing for source, _, missing, _ in streams if missing}
 
     def caught_up(self, prompt_tokens: int) -> bool:
         """Whether the store has so many prompt tokens."""

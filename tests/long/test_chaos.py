@@ -18,15 +18,13 @@ import pytest
 
 from tests import lakes
 from tests.load.chaos import FAULTS as FAULT_KINDS
+from tests.load.chaos_stage import POLLED
 from tests.load.namespaces import UNSHARE, can_unshare
 
 pytestmark = pytest.mark.long
 
 SAMPLED = os.environ.get("TIERSCOPE_LONG") == "sample"
 SEED, FAULTS = map(int, os.environ.get("TIERSCOPE_CHAOS", "1,5" if SAMPLED else "1,200").split(","))
-POLLED = ("vllm_metrics", "lmcache_metrics", "curvine_master", "curvine_workers")
-"""Pages: a poll that got no answer is missing for good, and counted; the next one tells what there is."""
-
 STREAMED = {"feed", "vllm_hook", "vllm_events"}
 """Streams that nothing may be missing of."""
 
@@ -58,6 +56,7 @@ def test_whatever_befalls_it_sums_are_kept_and_nobody_has_to_help(chaos, capsys)
 
     assert [one for one in chaos["faults"] if one["recovered_seconds"] is None] == []
     assert [one for one in chaos["faults"] if not one["befell"]] == [], "faults that befell nobody"
+    assert [one for one in chaos["faults"] if one["missing"]] == [], "the first of these lost something"
     happened = Counter(one["kind"] for one in chaos["faults"])
     assert happened.total() == FAULTS
     assert max(happened.values()) - min(happened[kind] for kind in FAULT_KINDS) <= 1, (
