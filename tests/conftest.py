@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests import lakes
+from tests.long_sample import SAMPLED, LeftOut
 
 # How long an example takes says nothing on a shared machine; compiled kernels are slow the first time.
 # A commit is judged by the same examples everywhere; `make explore` draws new ones.
@@ -36,15 +37,6 @@ def captures() -> Path:
 def repository() -> Path:
     """The root of this checkout."""
     return Path(__file__).parent.parent
-
-
-@pytest.fixture(scope="session")
-def traces() -> Path:
-    """The public traces, which the project does not ship: beside the checkout, or where you say."""
-    folder = Path(os.environ.get("TIERSCOPE_TRACES", Path(__file__).parents[2] / "shared" / "traces"))
-    if not folder.is_dir():
-        pytest.fail(f"no traces at {folder}; name their folder in TIERSCOPE_TRACES")
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -128,3 +120,5 @@ def pytest_configure(config):
     """Register the skip rule where it is asked for, once, in the process that sees every report."""
     if os.environ.get("TIERSCOPE_FAIL_ON_SKIP") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(SkipsAreFailures(), "tierscope-skips-are-failures")
+    if SAMPLED:
+        config.pluginmanager.register(LeftOut(), "tierscope-left-out")

@@ -1,8 +1,18 @@
-"""What of the long tests a sample leaves out as a whole."""
+"""What the long tests rest on that the project does not ship."""
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
-# The page with Grafana's components is half a gigabyte of npm packages, and its pictures are for people.
-collect_ignore = ["test_boards_seen.py"] if os.environ.get("TIERSCOPE_LONG") == "sample" else []
+import pytest
+
+from tests import public_traces
+
+
+@pytest.fixture(scope="session")
+def traces() -> Path:
+    """The folder of the public traces; skips, naming what is missing."""
+    missing = public_traces.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    return public_traces.FOLDER

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
 from tests.advised import Followed, drawn, followed
+from tests.long_sample import SAMPLED
 from tierscope.advice.document import Estimate
 
 pytestmark = pytest.mark.long
 
-RUNS = 2 if os.environ.get("TIERSCOPE_LONG") == "sample" else 50
+RUNS = 2 if SAMPLED else 50
 LEAST_HELD = 0.9
 MOST_TTFT_ERROR = 0.15
 KNEE_WAITING_SHARE = 0.2

@@ -18,13 +18,14 @@ import numpy as np
 import pytest
 
 from tests.integration.test_demo import wait_for
+from tests.long_sample import SAMPLED
 from tests.processes import running
 
 pytestmark = pytest.mark.long
 
 RATE = 200.0
 CONNECTIONS = 40
-SECONDS = 10.0 if os.environ.get("TIERSCOPE_LONG") == "sample" else 30.0
+SECONDS = 10.0 if SAMPLED else 30.0
 PATH = "/v1/recommendations/default/demo"
 
 

@@ -20,10 +20,10 @@ from tests import lakes
 from tests.load.chaos import FAULTS as FAULT_KINDS
 from tests.load.chaos_stage import POLLED
 from tests.load.namespaces import UNSHARE, can_unshare
+from tests.long_sample import SAMPLED
 
 pytestmark = pytest.mark.long
 
-SAMPLED = os.environ.get("TIERSCOPE_LONG") == "sample"
 SEED, FAULTS = map(int, os.environ.get("TIERSCOPE_CHAOS", "1,5" if SAMPLED else "1,200").split(","))
 STREAMED = {"feed", "vllm_hook", "vllm_events"}
 """Streams that nothing may be missing of."""

@@ -14,13 +14,14 @@ import pytest
 
 from tests.exporting import await_true
 from tests.load.measuring import used
+from tests.long_sample import SAMPLED
 from tierscope.cli.processes import Child
 from tierscope.cli.settings_file import write_settings
 from tierscope.domain.settings import CollectorSettings, Settings
 
 pytestmark = pytest.mark.long
 
-IDLE_SECONDS = 2.0 if os.environ.get("TIERSCOPE_LONG") == "sample" else 60.0
+IDLE_SECONDS = 2.0 if SAMPLED else 60.0
 TIMES = 3
 
 

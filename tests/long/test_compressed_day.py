@@ -17,6 +17,7 @@ import pytest
 from collectors.collector import Collector
 from tests.exporting import await_true
 from tests.ledgers import START, Ledger
+from tests.long_sample import SAMPLED
 from tierscope.domain.requests import NO_TOKENS, RequestRecord
 from tierscope.domain.settings import CollectorSettings, FeedSource
 from tierscope.domain.window import TimeSpan
@@ -26,7 +27,7 @@ from tierscope.storage.retention import horizons
 pytestmark = pytest.mark.long
 
 HOURS = 24
-STEP_SECONDS = 60.0 if os.environ.get("TIERSCOPE_LONG") == "sample" else 6.0
+STEP_SECONDS = 60.0 if SAMPLED else 6.0
 AN_HOUR = round(3600 / STEP_SECONDS)
 RAW_HOURS, SUM_HOURS = 2, 12
 WRONG_BY = {6: 3600.0, 15: -3600.0, 18: -1.0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 
@@ -11,12 +10,12 @@ import pytest
 from tests.faults_blamed import WHO
 from tests.faulty_deployment import FaultyDeployment
 from tests.incidents import FAULTS, deployment
+from tests.long_sample import SAMPLED
 from tests.prometheus_server import wait_until
 from tierscope.testbed.config import Faults, Incident, IncidentKind
 
 pytestmark = [pytest.mark.long, pytest.mark.system]
 
-SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
 QUIET_SECONDS = 60.0
 """Before the fault nobody is paged, and after the page nobody else is."""
 PAGE_SECONDS = 1500.0
@@ -38,7 +37,7 @@ def running(request, tmp_path, repository, system_binary):
 
 @pytest.mark.parametrize(
     ("running", "kind"),
-    [(kind, kind) for kind in ([IncidentKind.L2_SLOW] if SAMPLE else sorted(WHO))],
+    [(kind, kind) for kind in ([IncidentKind.L2_SLOW] if SAMPLED else sorted(WHO))],
     indirect=["running"],
 )
 def test_the_right_page_and_no_other(running, kind, capsys):

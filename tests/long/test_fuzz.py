@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.fuzzing import TARGETS, mutations
+from tests.long_sample import SAMPLED
 
 pytestmark = pytest.mark.long
 
-SAMPLED = os.environ.get("TIERSCOPE_LONG") == "sample"
 MUTATIONS = 25_000
 """A reader and seed."""
 RUNS = 5_000 if SAMPLED else 50_000

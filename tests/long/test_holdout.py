@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 from tests.drifting import KINDS, generated, interleaved
+from tests.long_sample import SAMPLED
 from tierscope.analytics.chains import chains_of
 from tierscope.analytics.holdout import hold_out
 from tierscope.cli.spread import spread
@@ -15,7 +14,7 @@ from tierscope.traces.open import read_trace
 
 pytestmark = pytest.mark.long
 
-WORKLOADS = 20 if os.environ.get("TIERSCOPE_LONG") == "sample" else 100
+WORKLOADS = 20 if SAMPLED else 100
 
 
 def told(kind: str) -> float:

@@ -6,7 +6,6 @@ python -m pytest -m long tests/long/test_lake_collectors.py -s      # prints how
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,13 +19,14 @@ import pytest
 from tests.exporting import await_true
 from tests.lakes import Lake
 from tests.ledgers import START, Ledger
+from tests.long_sample import SAMPLED
 from tierscope.domain.requests import NO_TOKENS, RequestRecord
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.storage.duckdb_reader import DuckDbReader
 
 ALL_TIME = TimeSpan(0.0, 1e11)
-EXPORTERS, BATCHES = (8, 80) if os.environ.get("TIERSCOPE_LONG") == "sample" else (24, 240)
+EXPORTERS, BATCHES = (8, 80) if SAMPLED else (24, 240)
 LEASE_SECONDS = 3.0
 PATIENCE_SECONDS = 240.0
 

@@ -16,10 +16,11 @@ import pytest
 from tests.crashing import BATCHES, FORKS, batches, contents
 from tests.lakes import Lake, Postgres
 from tests.ledgers import START
+from tests.long_sample import SAMPLED
 from tierscope.domain.errors import StoreUnusable
 from tierscope.storage.store import Store
 
-POINTS = 8 if os.environ.get("TIERSCOPE_LONG") == "sample" else 200
+POINTS = 8 if SAMPLED else 200
 KINDS = ("kill", "kill in maintenance", "sessions ended", "kill beside another collector")
 
 

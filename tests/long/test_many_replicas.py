@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from dashboards.boards import BOARDS
 from dashboards.lint.boards import Panel, read_board, without_variables
 from tests import populated_page
+from tests.long_sample import SAMPLED
 from tests.page_server import PageServer
 from tests.prometheus_server import PrometheusServer, wait_until
 from tierscope.domain.tiers import Tier
@@ -20,7 +21,7 @@ from tierscope.telemetry.prometheus import SampleCollector
 
 pytestmark = [pytest.mark.long, pytest.mark.system]
 
-REPLICAS = 50 if os.environ.get("TIERSCOPE_LONG") == "sample" else 500
+REPLICAS = 50 if SAMPLED else 500
 SCRAPE_SECONDS = 10 if REPLICAS == 50 else 30
 SCRAPES = 6
 MORE_SCRAPES = 4

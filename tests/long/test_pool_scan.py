@@ -7,11 +7,12 @@ import random
 
 import pytest
 
+from tests.long_sample import SAMPLED
 from tests.pools import scanning, server_name
 
 pytestmark = pytest.mark.long
 
-FILES = 50_000 if os.environ.get("TIERSCOPE_LONG") == "sample" else 1_000_000
+FILES = 50_000 if SAMPLED else 1_000_000
 MOST_BYTES = 200 * 1000 * 1000
 REMOVED, ADDED = 1000, 500
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
+from tests.long_sample import SAMPLED
 from tests.rule_mutants import ALERTS, RuleCases, mutants
 
 pytestmark = [pytest.mark.long, pytest.mark.system]
 
 LONG_LOOKS = ("TierscopeTtftBudgetBurns", "TierscopeTtftBudgetBurnsSlowly", "TierscopeTierHitsLost")
 """Their cases take hours of series: left out of a sample."""
-SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
 
 
-@pytest.mark.parametrize("alert", [name for name in ALERTS if not (SAMPLE and name in LONG_LOOKS)])
+@pytest.mark.parametrize("alert", [name for name in ALERTS if not (SAMPLED and name in LONG_LOOKS)])
 def test_no_part_of_an_alert_can_be_changed_unnoticed(alert, system_binary, tmp_path):
     """Some case fails for each of them."""
     cases = RuleCases(system_binary("promtool", package="prometheus"), tmp_path)

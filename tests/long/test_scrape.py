@@ -12,13 +12,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from exporters.process import Exporter
 from tests.exporting import Scrape, await_true
+from tests.long_sample import SAMPLED
 from tests.node import ENGINES, running_node
 from tierscope.registry import metrics
 from tierscope.telemetry.prometheus import SampleCollector
 
 pytestmark = pytest.mark.long
 
-SCRAPES = 50 if os.environ.get("TIERSCOPE_LONG") == "sample" else 500
+SCRAPES = 50 if SAMPLED else 500
 
 
 def seconds_of(url: str) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 import pytest
 
+from tests.long_sample import SAMPLED
+
 pytestmark = pytest.mark.long
 
-SESSIONS = 10_000 if os.environ.get("TIERSCOPE_LONG") == "sample" else 100_000
+SESSIONS = 10_000 if SAMPLED else 100_000
 MOST_BYTES_PER_ACCESS = 2**30 / 1e8
 
 

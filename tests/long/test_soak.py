@@ -21,11 +21,11 @@ import pytest
 from tests.exporting import await_true
 from tests.load.slow_disk import can_throttle, slow_disk
 from tests.load.system import Size, System
+from tests.long_sample import SAMPLED
 from tierscope.domain.requests import NO_TOKENS
 
 pytestmark = [pytest.mark.long, pytest.mark.system]
 
-SAMPLED = os.environ.get("TIERSCOPE_LONG") == "sample"
 ENGINES, MINUTES = map(int, os.environ.get("TIERSCOPE_SOAK", "100,20").split(","))
 SIZE = (
     Size(engines=8, nodes=2, endpoints=2, cycles=1000, cycle_seconds=10)

@@ -5,7 +5,6 @@ python -m pytest -m long tests/long/test_store_crashes.py -s      # prints the t
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -14,10 +13,11 @@ import pytest
 
 from tests.crashing import BATCHES, KINDS, Crash, batches, contents, write_and_crash
 from tests.ledgers import START
+from tests.long_sample import SAMPLED
 from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.store import Store
 
-POINTS = 14 if os.environ.get("TIERSCOPE_LONG") == "sample" else 200
+POINTS = 14 if SAMPLED else 200
 HARMED = ("log cut", "log zeroed", "log flipped", "file damaged")
 """Kinds that take from the disk what was written there."""
 

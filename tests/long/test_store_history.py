@@ -20,6 +20,7 @@ import pytest
 
 from tests import long_history
 from tests.exporting import await_true
+from tests.long_sample import SAMPLED
 from tierscope.cli.benches.storage import ENGINE, START, decoded, mixed_payloads
 from tierscope.cli.spread import spread
 from tierscope.domain.window import TimeSpan
@@ -31,10 +32,9 @@ from tierscope.traces.rows import select
 
 pytestmark = pytest.mark.long
 
-SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
-ROUNDS = 3 if SAMPLE else 18
-REQUESTS = 2_000 if SAMPLE else 10**9
-ASKED = 20 if SAMPLE else 100
+ROUNDS = 3 if SAMPLED else 18
+REQUESTS = 2_000 if SAMPLED else 10**9
+ASKED = 20 if SAMPLED else 100
 WHO = ENGINE.namespace, ENGINE.endpoint
 
 

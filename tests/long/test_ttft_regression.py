@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import product
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from tests.faults_blamed import WHO
 from tests.incidents import FAULTS, deployment, observations
+from tests.long_sample import SAMPLED
 from tests.requests_seen import reused
 from tierscope.analytics.regression.detector import Detector, DetectorSettings, Regression
 from tierscope.analytics.regression.observations import Observations
@@ -19,8 +19,7 @@ from tierscope.testbed.config import IncidentKind
 
 pytestmark = pytest.mark.long
 
-SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
-RUNS = 3 if SAMPLE else 200
+RUNS = 3 if SAMPLED else 200
 STEP, CLEAN, AFTER = 100, 5000, 10_000
 STEP_REQUESTS = 50
 WARM_SECONDS, LEARN_FROM_SECONDS, AFTER_SECONDS = 4800.0, 2100.0, 1500.0
@@ -109,7 +108,7 @@ def test_measured_residuals(measured, capsys, change, least_found, most_found, m
     assert most_delay is None or np.median(delays) <= most_delay
 
 
-SEEDS = range(1 if SAMPLE else 3)
+SEEDS = range(1 if SAMPLED else 3)
 LEAST_NAMED = 0.95
 
 
@@ -130,7 +129,7 @@ def raised(kind: IncidentKind | None, seed: int) -> list[Regression]:
 
 def test_faults_of_the_testbed(capsys):
     """The first thing raised after a fault names its cause, tier and reason; nothing is raised before it."""
-    kinds = [IncidentKind.ENGINE_SLOW, IncidentKind.L1_SHRUNK] if SAMPLE else sorted(WHO)
+    kinds = [IncidentKind.ENGINE_SLOW, IncidentKind.L1_SHRUNK] if SAMPLED else sorted(WHO)
     named, early = [], []
     for kind, seed in product(kinds, SEEDS):
         found = raised(kind, seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from tests.engines import hook
 from tests.engines.environment import vllm_environment
 from tests.engines.killing import EngineLife, Killed, last_readings, run_with_kills
 from tests.engines.scenario import ALL_TIME, ENDPOINT, NAMESPACE
+from tests.long_sample import SAMPLED
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.storage.duckdb_reader import DuckDbReader
 
 pytestmark = pytest.mark.long
 
-SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
-KILLS = 2 if SAMPLE else 20
+KILLS = 2 if SAMPLED else 20
 
 LAST_SECONDS = 2.0
 """What an engine counted or answered this long before its death may have died with it: the probe sends

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 
 import pytest
 
 from tests.engines.environment import vllm_environment
 from tests.engines.overhead import SIZES_BLOCKS, markdown, measure
+from tests.long_sample import SAMPLED
 
 pytestmark = pytest.mark.long
-
-SAMPLE = os.environ.get("TIERSCOPE_LONG") == "sample"
 
 
 def test_the_cost_of_the_probe_is_measured(tmp_path):
     """Every size and every pair gives a row; the table is printed, the numbers are left in a file."""
-    some = {"batches": 2, "pairs": 3} if SAMPLE else {}
+    some = {"batches": 2, "pairs": 3} if SAMPLED else {}
 
     report = measure(vllm_environment(), tmp_path, **some)
 
