@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tierscope.domain.errors import BadSettings, TierscopeError
-from tierscope.domain.file_stamp import file_stamp
+from tierscope.domain.watched_files import WatchedFiles
 
 
 class Scope(StrEnum):
@@ -64,20 +63,11 @@ class TokenFile:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._lock = threading.Lock()
-        self._read_at = file_stamp(self._path)
-        self._callers = self._load()
+        self._callers = WatchedFiles([self._path], self._load)
 
     def caller(self, token: str) -> Caller | None:
         """See `Access`. Tokens are compared by their hashes, so that time tells nothing of them."""
-        with self._lock:
-            stamp = file_stamp(self._path)
-            if stamp != self._read_at:
-                self._read_at = stamp
-                # Half-written, or wrong: those who had access keep it.
-                with contextlib.suppress(BadSettings):
-                    self._callers = self._load()
-            return self._callers.get(_digest(token))
+        return self._callers.value.get(_digest(token))
 
     def _load(self) -> Mapping[bytes, Caller]:
         try:
@@ -105,8 +95,9 @@ class TokenFile:
             known = {scope.value for scope in Scope}
             if len(words) != 3 or len(words[2]) < 16:
                 problems.append(_wrong("this is no name, scopes and token of at least 16 letters", where))
-            elif unknown := sorted(set(words[1].split(",")) - known):
-                problems.append(_wrong(f"{', '.join(unknown)}: there is no such scope", where))
+            elif not known.issuperset(words[1].split(",")):
+                # Not quoted: in a line in another order the token stands here.
+                problems.append(_wrong("the second word names a scope that there is not", where))
             else:
                 scopes = frozenset(Scope(name) for name in words[1].split(","))
                 yield _digest(words[2]), Caller(words[0], scopes)

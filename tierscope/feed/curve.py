@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import zmq
 from zmq.utils import z85
 
 from tierscope.domain.errors import BadSettings, TierscopeError
-from tierscope.domain.file_stamp import Stamp, file_stamp
 from tierscope.domain.tls_settings import FeedClientKeys, FeedServerKeys
+from tierscope.domain.watched_files import WatchedFiles
 from tierscope.feed.sockets import Socket
 
 log = logging.getLogger(__name__)
@@ -29,40 +28,13 @@ ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 """Where libzmq asks, in each context, who may connect (ZeroMQ RFC 27)."""
 _VERSION = b"1.0"
 
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class _Watched(Generic[T]):
-    """What a file says, as of its last text that could be read. Raises `BadSettings` the first time."""
-
-    path: Path
-    read: Callable[[Path], T]
-    _stamp: Stamp = field(init=False)
-    _value: T = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._stamp = file_stamp(self.path)
-        self._value = self.read(self.path)
-
-    @property
-    def value(self) -> T:
-        stamp = file_stamp(self.path)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._value = self.read(self.path)
-            except BadSettings as error:
-                log.warning("what it said before counts: %s", error.problems[0].one_line())
-        return self._value
-
 
 class ServerLock:
     """The publisher's end: its secret key, and who may connect."""
 
     def __init__(self, keys: FeedServerKeys) -> None:
-        self._key = _Watched(Path(keys.key_file), read_key)
-        self._clients = _Watched(Path(keys.clients_file), read_names)
+        self._key = _watched_key(keys.key_file)
+        self._clients = WatchedFiles([keys.clients_file], partial(read_names, Path(keys.clients_file)))
 
     @property
     def key(self) -> bytes:
@@ -97,8 +69,8 @@ class ClientKey:
     """The subscriber's end: its own secret key, and the publisher's public one."""
 
     def __init__(self, keys: FeedClientKeys) -> None:
-        self._key = _Watched(Path(keys.key_file), read_key)
-        self._server = _Watched(Path(keys.server_key_file), read_key)
+        self._key = _watched_key(keys.key_file)
+        self._server = _watched_key(keys.server_key_file)
 
     @property
     def keys(self) -> tuple[bytes, bytes]:
@@ -133,6 +105,10 @@ def read_names(path: Path) -> dict[bytes, str]:
     if problems:
         raise BadSettings(problems)
     return found
+
+
+def _watched_key(path: str) -> WatchedFiles[bytes]:
+    return WatchedFiles([path], partial(read_key, Path(path)))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:

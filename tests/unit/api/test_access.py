@@ -86,6 +86,16 @@ def test_a_changed_file_counts_at_once(tokens):
     assert callers.caller(ASKER) is not None
 
 
+def test_a_changed_file_that_cannot_be_used_is_warned_of_without_its_tokens(tokens, caplog):
+    """Whoever mistook the order of the words must not find the token in a log."""
+    callers = TokenFile(tokens)
+    tokens.write_text(f"planner {ASKER} read,what_if,metrics\n")
+
+    assert callers.caller(READER) is not None
+    assert f"{tokens}, line 1" in caplog.text
+    assert ASKER not in caplog.text
+
+
 def test_every_line_that_is_wrong_is_named(tokens):
     """With its number, all at once; a token too short to be one is wrong."""
     tokens.write_text(f"a read\nb write {READER}\nc read short\nd read {ASKER}\n")
