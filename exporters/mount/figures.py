@@ -11,11 +11,9 @@ from exporters.mount.chunks import ChunkArray
 from exporters.mount.files import FileArray, FileKind
 from exporters.mount.models import Models
 from tierscope.domain.pool import PoolFiles
+from tierscope.domain.requests import UNKNOWN_MODEL
 from tierscope.registry import metrics
 from tierscope.registry.types import Sample
-
-UNKNOWN_MODEL = "unknown"
-"""The model of files whose names say none."""
 
 _LABELS = {
     FileKind.CHUNK: "chunk",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from enum import StrEnum
 
-from exporters.mount.figures import UNKNOWN_MODEL, Amount, Figures
+from exporters.mount.figures import Amount, Figures
 from exporters.mount.models import OTHER
 from exporters.oddities import Finding
 from exporters.pools import PoolFacts
 from tierscope.analytics.pool import unserved_models
 from tierscope.domain.errors import BadInput
+from tierscope.domain.requests import UNKNOWN_MODEL
 from tierscope.domain.severity import Severity
 from tierscope.domain.units import GIB, format_bytes
 

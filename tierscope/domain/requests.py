@@ -103,7 +103,7 @@ class TierLoad:
 
 
 UNKNOWN_MODEL = "unknown"
-"""What a record says before its engine has told its model."""
+"""The model of a record before its engine has told it, and of files whose names say none."""
 
 
 @dataclass(frozen=True, slots=True)
