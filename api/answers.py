@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from tierscope.advice.afterwards import Followed
+from tierscope.advice.compared import Compared
 from tierscope.advice.curves import Curve
 from tierscope.advice.document import Finding
 from tierscope.domain.deployment import DeploymentSince
@@ -62,9 +62,9 @@ class RecommendationHistory:
 
 @dataclass(frozen=True, config=documented)
 class Outcomes:
-    """Advice that was followed, newest first."""
+    """Changes that came into force, newest first."""
 
-    outcomes: tuple[Followed, ...]
+    outcomes: tuple[Compared, ...]
     next: int | None
     """Send it as `after` for the rest; null after the last."""
 

@@ -1,4 +1,4 @@
-"""What became of advice that was followed: what was predicted, and what then happened."""
+"""What became of changes, advised or not: what was predicted, and what then happened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from api.answers import Outcomes
 from api.conditional import IfNoneMatch, conditional_of
 from api.parameters import HISTORY_SECONDS, After, Clock, End, Limit, Name, Namespace, Start, page_of, span_of
 from api.turns import Kept, OneAtATime
-from tierscope.advice.afterwards import Followed, outcomes_of
+from tierscope.advice.afterwards import outcomes_of
+from tierscope.advice.compared import Compared
 from tierscope.storage.reader import Reader
 
 KEEP_SECONDS = 60.0
@@ -16,7 +17,7 @@ KEEP_SECONDS = 60.0
 
 def serve_outcomes(app: FastAPI, reader: Reader, clock: Clock, turns: OneAtATime) -> None:
     """Add the route."""
-    kept: Kept[tuple[Followed, ...]] = Kept(clock, KEEP_SECONDS)
+    kept: Kept[tuple[Compared, ...]] = Kept(clock, KEEP_SECONDS)
 
     @app.get("/v1/recommendations/{namespace}/{name}/outcomes", tags=["advice"], response_model=Outcomes)
     async def outcomes(
@@ -28,9 +29,10 @@ def serve_outcomes(app: FastAPI, reader: Reader, clock: Clock, turns: OneAtATime
         after: After = 0,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
-        """Advice of the span that was followed, newest first: predicted and observed side by side.
+        """Changes of the span, newest first: predicted and observed side by side.
 
-        A change is followed if the configuration came to be as advised. Measured from an hour after that on.
+        Those that came to be as advised, and other changes of the sizes of L1 and L2 alone, foretold from the
+        six hours before them (`advised_at` is null). Measured from an hour after the change on.
         """
         span = span_of(start, end, clock, HISTORY_SECONDS)
         asked = (namespace, name, start, end)

@@ -12,7 +12,8 @@ from api.explanations import DEFAULT_HISTORY_SECONDS, Explainer, explanation_of
 from api.parameters import HISTORY_SECONDS, Clock
 from api.problems import NotFound
 from api.turns import Kept
-from tierscope.advice.afterwards import Followed, outcomes_of
+from tierscope.advice.afterwards import outcomes_of
+from tierscope.advice.compared import Compared
 from tierscope.advice.document import Recommendation, parse_recommendation
 from tierscope.advice.explain import Explanation
 from tierscope.advice.readings import of_endpoint
@@ -105,7 +106,7 @@ def _told(read: Callable[[], T], what: str, absent: list[str]) -> T | None:
         return None
 
 
-def _followed(reader: Reader, who: tuple[str, str], now_unix_seconds: float) -> tuple[Followed, ...]:
+def _followed(reader: Reader, who: tuple[str, str], now_unix_seconds: float) -> tuple[Compared, ...]:
     return outcomes_of(
         reader, who, TimeSpan(now_unix_seconds - HISTORY_SECONDS, now_unix_seconds), now_unix_seconds
     )

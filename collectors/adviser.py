@@ -10,7 +10,8 @@ from typing import Protocol
 from collectors.advice_figures import advice_figures
 from collectors.complaints import Complaints
 from collectors.worker import Worker
-from tierscope.advice.afterwards import Followed, outcomes_of
+from tierscope.advice.afterwards import outcomes_of
+from tierscope.advice.compared import Compared
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
@@ -44,7 +45,7 @@ class Recommend(Protocol):
         deployment: Deployment,
         *,
         now_unix_seconds: float,
-        earlier: Sequence[Followed],
+        earlier: Sequence[Compared],
     ) -> Advice:
         """Advise on a deployment; `earlier` is what came of advice on it that was followed."""
         ...
@@ -77,7 +78,7 @@ class Adviser(Worker):
         self._window_seconds = window_seconds
         self._clock = clock
         self._latest: dict[tuple[str, str], tuple[float, tuple[Sample, ...]]] = {}
-        self._outcomes: dict[tuple[str, str], tuple[float, tuple[Followed, ...]]] = {}
+        self._outcomes: dict[tuple[str, str], tuple[float, tuple[Compared, ...]]] = {}
 
     def samples(self) -> Iterator[Sample]:
         """Yield age, status and figures of each endpoint's latest advice of this process; none before one."""
@@ -123,7 +124,7 @@ class Adviser(Worker):
         told = (Sample(metrics.ADVICE_STATUS, (*endpoint, one), int(status == one)) for one in STATUSES)
         self._latest[endpoint] = (now, (*told, *advice_figures(endpoint, document)))
 
-    def _earlier(self, endpoint: tuple[str, str], now: float) -> tuple[Followed, ...]:
+    def _earlier(self, endpoint: tuple[str, str], now: float) -> tuple[Compared, ...]:
         """What came of advice that was followed; looked up anew when that is old."""
         kept = self._outcomes.get(endpoint)
         if kept is None or now - kept[0] >= OUTCOMES_SECONDS:

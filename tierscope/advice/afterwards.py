@@ -1,7 +1,8 @@
-"""What became of advice: what was predicted of changes made as advised, and what then happened.
+"""What became of changes: what was predicted of a new configuration, and what then happened.
 
-A change counts as followed if a new configuration has what was advised last before it, and the one before
-that had not. Its prediction holds once the caches are warm, so the first hour in force is left out.
+Advice counts as followed if a new configuration has what was advised last before it, and the one before
+that had not. Other changes of sizes are foretold from the requests before them. A prediction holds once the
+caches are warm, so the first hour in force is left out.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
+from tierscope.advice.compared import Compared, Observed
 from tierscope.advice.document import (
     Change,
     ChangeKind,
@@ -23,6 +24,7 @@ from tierscope.advice.document import (
     parse_recommendation,
     utc,
 )
+from tierscope.advice.foretold import SAME_SIZE_RATIO, EvidenceReader, Foretell, foretelling, resized
 from tierscope.advice.sizing.engine_patches import ENGINE_TARGET, engine_arguments
 from tierscope.advice.widening import OutcomeSummary
 from tierscope.domain.deployment import Deployment, DeploymentSince
@@ -32,55 +34,17 @@ from tierscope.domain.window import RequestWindow, TimeSpan
 
 WARM_SECONDS = 3600.0
 """From when a change is in force until it is measured: caches start empty, and sizes are for full ones."""
-SAME_SIZE_RATIO = 0.02
-"""Sizes are set in whole GiB or MiB, so what was set may differ from what was advised by so much."""
 MOST_SECONDS = 6 * 3600.0
 """Longest span that is measured, from when the caches are warm."""
 FEWEST_REQUESTS = 100
 """Below that a hit ratio is mostly noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What the endpoint did in a span: shares of prompt tokens, and TTFT in seconds."""
-
-    requests: int
-    hit_ratio: float
-    """Share of prompt tokens that came from any cache."""
-    l0: float
-    l1: float | None
-    """Null where records do not tell L1 from L2."""
-    l2: float | None
-    ttft_p50_seconds: float | None
-    ttft_p90_seconds: float | None
-    ttft_mean_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """Advice that was followed: predicted and observed side by side."""
-
-    advised_at: datetime
-    changes: tuple[str, ...]
-    """Ids of the advised changes that came into force together."""
-    in_force_since: datetime
-    in_force_until: datetime | None
-    """When the next configuration took its place; null while it is in force."""
-    predicted: Predicted
-    observed: Observed | None
-    kept: bool | None
-    """Whether the observed share of tokens from any cache is at least the predicted interval's lower end."""
-    absent_because: str | None
-    """Why nothing is observed yet; null where it is."""
-    widened: OutcomeSummary | None = None
-    """What earlier outcomes had added to the predicted intervals; null where nothing."""
-
-
 Measure = Callable[[TimeSpan], Observed | None]
 """What was observed in a span; None where no request was served in it."""
 
 
-class Records(Protocol):
+class Records(EvidenceReader, Protocol):
     """What is kept of an endpoint, as far as outcomes are told from it."""
 
     def recommendation_history(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[bytes, ...]:
@@ -98,7 +62,7 @@ class Records(Protocol):
 
 def outcomes_of(
     records: Records, who: tuple[str, str], span: TimeSpan, now_unix_seconds: float
-) -> tuple[Followed, ...]:
+) -> tuple[Compared, ...]:
     """Read advice and configurations of a span, and compare, newest first."""
     configurations = records.deployments(*who, span)
     if len(configurations) < 2:
@@ -108,7 +72,7 @@ def outcomes_of(
         return observed_in(records.window(*who, measured))
 
     advice = [one for one in map(_readable, records.recommendation_history(*who, span)) if one is not None]
-    return followed(advice, configurations, measure, now_unix_seconds)
+    return comparisons(advice, configurations, measure, now_unix_seconds, foretelling(records, who))
 
 
 def _readable(body: bytes) -> Recommendation | None:
@@ -119,24 +83,53 @@ def _readable(body: bytes) -> Recommendation | None:
         return None
 
 
-def followed(
+def comparisons(
     advice: Sequence[Recommendation],
     configurations: Sequence[DeploymentSince],
     measure: Measure,
     now_unix_seconds: float,
-) -> tuple[Followed, ...]:
-    """Compare advice with what became of it, newest first. Both may come in any order."""
+    foretell: Foretell,
+) -> tuple[Compared, ...]:
+    """Compare what was said of each change with what became of it, newest first. All come in any order."""
     by_time = sorted(advice, key=lambda one: one.generated_at)
     in_force = sorted(configurations, key=lambda one: one.since_unix_seconds)
     found = []
-    for place, (before, after) in enumerate(pairwise(in_force), start=1):
-        last = _last_before(by_time, after.since_unix_seconds)
-        changes = () if last is None else tuple(_made(last, before.deployment, after.deployment))
-        if last is not None and changes:
-            following = in_force[place + 1 :]
-            until = following[0].since_unix_seconds if following else None
-            found.append(_one(last, changes, after, until, measure, now_unix_seconds))
-    return tuple(found[::-1])
+    for place in range(len(in_force) - 1, 0, -1):
+        before, after, following = in_force[place - 1], in_force[place], in_force[place + 1 :]
+        until = following[0].since_unix_seconds if following else None
+        said = _advised(by_time, before, after) or _foretold(before, after, foretell)
+        if said is not None:
+            found.append(_one(said, after, until, measure, now_unix_seconds))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was said of a change before it came."""
+
+    changes: tuple[str, ...]
+    predicted: Predicted
+    advised_at: datetime | None = None
+    widened: OutcomeSummary | None = None
+
+
+def _advised(
+    by_time: Sequence[Recommendation], before: DeploymentSince, after: DeploymentSince
+) -> _Said | None:
+    last = _last_before(by_time, after.since_unix_seconds)
+    changes = () if last is None else tuple(_made(last, before.deployment, after.deployment))
+    if last is None or not changes:
+        return None
+    ids = tuple(change.id for change in changes)
+    return _Said(ids, changes[-1].predicted, last.generated_at, last.evidence.outcomes)
+
+
+def _foretold(before: DeploymentSince, after: DeploymentSince, foretell: Foretell) -> _Said | None:
+    predicted = foretell(before, after)
+    if predicted is None:
+        return None
+    tiers = resized(before.deployment, after.deployment)
+    return _Said(tuple(f"{ChangeKind.TIER_SIZE.value}:{tier.value}" for tier in tiers), predicted)
 
 
 def observed_in(window: RequestWindow) -> Observed | None:
@@ -193,13 +186,12 @@ def _has(deployment: Deployment, change: Change) -> bool:
 
 
 def _one(
-    advice: Recommendation,
-    changes: tuple[Change, ...],
+    said: _Said,
     after: DeploymentSince,
     until: float | None,
     measure: Measure,
     now_unix_seconds: float,
-) -> Followed:
+) -> Compared:
     start, end = after.since_unix_seconds + WARM_SECONDS, now_unix_seconds if until is None else until
     observed = measure(TimeSpan(start, min(end, start + MOST_SECONDS))) if start < end else None
     absent = None
@@ -211,15 +203,15 @@ def _one(
     elif observed is None or observed.requests < FEWEST_REQUESTS:
         requests = 0 if observed is None else observed.requests
         absent = f"{requests} requests were served since the caches filled, and {FEWEST_REQUESTS} are needed"
-    predicted = changes[-1].predicted
-    return Followed(
-        advised_at=advice.generated_at,
-        changes=tuple(change.id for change in changes),
+    predicted = said.predicted
+    return Compared(
+        advised_at=said.advised_at,
+        changes=said.changes,
         in_force_since=utc(after.since_unix_seconds),
         in_force_until=None if until is None else utc(until),
         predicted=predicted,
         observed=observed if absent is None else None,
         kept=observed.hit_ratio >= predicted.hit_ratio.total.low if absent is None and observed else None,
         absent_because=absent,
-        widened=advice.evidence.outcomes,
+        widened=said.widened,
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tierscope.advice.afterwards import Followed
+from tierscope.advice.compared import Compared
 from tierscope.advice.document import Estimate
 from tierscope.advice.widening import HitRatioWidening, OutcomeSummary
 
@@ -51,7 +51,7 @@ UNTRIED = Learned()
 """No advice was followed yet."""
 
 
-def learned_from(earlier: Iterable[Followed]) -> Learned:
+def learned_from(earlier: Iterable[Compared]) -> Learned:
     """Make the next intervals so wide that earlier ones, made as wide, had held 95 % of what came.
 
     Split conformal prediction: of n distances between what came and the interval as it was before any
@@ -76,7 +76,7 @@ def _rank(distances: Sequence[float]) -> float:
     return max(sorted(distances)[rank - 1], 0.0)
 
 
-def _hit_distance(one: Followed, name: str) -> float | None:
+def _hit_distance(one: Compared, name: str) -> float | None:
     """How far outside the interval, as it was without outcomes, a share came: negative inside."""
     assert one.observed is not None
     came = one.observed.hit_ratio if name == "total" else getattr(one.observed, name)
@@ -87,7 +87,7 @@ def _hit_distance(one: Followed, name: str) -> float | None:
     return max(said.low - came, came - said.high) + wider
 
 
-def _ttft_distance(one: Followed) -> float | None:
+def _ttft_distance(one: Compared) -> float | None:
     """By which ratio the farthest of the times was outside its interval, as it was without outcomes."""
     factor = 1 + (0.0 if one.widened is None else one.widened.ttft_ratio)
     pairs = _times(one)
@@ -96,7 +96,7 @@ def _ttft_distance(one: Followed) -> float | None:
     return max(max(said.low / came, came / said.high) for said, came in pairs) * factor - 1
 
 
-def _times(one: Followed) -> list[tuple[Estimate, float]]:
+def _times(one: Compared) -> list[tuple[Estimate, float]]:
     assert one.observed is not None
     return [
         (said, came)
@@ -109,7 +109,7 @@ def _times(one: Followed) -> list[tuple[Estimate, float]]:
     ]
 
 
-def _is_outside(one: Followed) -> bool:
+def _is_outside(one: Compared) -> bool:
     """Whether what came lay outside the interval that was given, in the total or any time."""
     assert one.observed is not None
     pairs = [(one.predicted.hit_ratio.total, one.observed.hit_ratio), *_times(one)]

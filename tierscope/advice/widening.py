@@ -20,7 +20,7 @@ class OutcomeSummary:
     """How earlier changes of this endpoint came out, and what that adds to intervals."""
 
     compared: int
-    """Followed changes whose outcome was measured."""
+    """Changes, advised or not, whose outcome was measured."""
     missed: int
     """Those whose hit ratio or TTFT came outside its interval."""
     hit_ratio: HitRatioWidening

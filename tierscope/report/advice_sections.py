@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tierscope.advice.afterwards import Followed
+from tierscope.advice.compared import Compared
 from tierscope.advice.document import Apply, Change, Finding, Recommendation, Status
 from tierscope.domain.severity import Severity
 from tierscope.report.ahead_sections import ahead, cost
@@ -58,16 +58,19 @@ def _became(material: Material) -> Parts:
     yield el("h3", "What became of earlier advice")
     if not material.followed:
         yield el(
-            "p", "No data, because no configuration of the last week came to be as advised.", class_="absent"
+            "p",
+            "No data, because no size of a tier was changed in the last week, and no advice was followed.",
+            class_="absent",
         )
         return
     yield table(
-        "Advice that was followed, newest first: share of prompt tokens from any cache",
-        ("in force since", "changes", "expected", "observed", "kept"),
+        "Changes, newest first: share of prompt tokens from any cache",
+        ("in force since", "changes", "advised", "expected", "observed", "kept"),
         (
             (
                 time(one.in_force_since.timestamp()),
                 ", ".join(one.changes),
+                "no" if one.advised_at is None else "yes",
                 estimate_ratio(one.predicted.hit_ratio.total),
                 _observed(one),
                 {True: "yes", False: "no, below its interval", None: NOT_KNOWN}[one.kept],
@@ -77,7 +80,7 @@ def _became(material: Material) -> Parts:
     )
 
 
-def _observed(one: Followed) -> str:
+def _observed(one: Compared) -> str:
     if one.observed is None:
         return f"no data, because {one.absent_because}"
     return f"{ratio(one.observed.hit_ratio)} of {number(one.observed.requests)} requests"

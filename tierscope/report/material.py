@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tierscope.advice.afterwards import Followed
+from tierscope.advice.compared import Compared
 from tierscope.advice.document import Recommendation
 from tierscope.advice.explain import Explanation
 from tierscope.domain.events import SourceCoverage
@@ -23,7 +23,7 @@ class Material:
     engines: TokenSplit | None
     """What the engines' own counters grew by in the explanation's span; None where that was not read."""
     sources: tuple[SourceCoverage, ...]
-    followed: tuple[Followed, ...] = ()
+    followed: tuple[Compared, ...] = ()
     """Earlier advice that was followed, newest first."""
     absent: tuple[str, ...] = ()
     """Why something could not be read, in whole sentences."""

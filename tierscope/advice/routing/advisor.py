@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tierscope.advice.afterwards import Followed
+from tierscope.advice.compared import Compared
 from tierscope.advice.document import (
     Change,
     ChangeKind,
@@ -61,7 +61,7 @@ class Advisor:
         deployment: Deployment,
         *,
         now_unix_seconds: float,
-        earlier: Sequence[Followed] = (),
+        earlier: Sequence[Compared] = (),
     ) -> Recommendation:
         """Advise on one deployment; `earlier` is advice on it that was followed, with what came of it."""
         learned = learned_from(earlier)

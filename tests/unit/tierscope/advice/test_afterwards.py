@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests import workloads as w
-from tierscope.advice.afterwards import MOST_SECONDS, WARM_SECONDS, Observed, followed, observed_in
+from tierscope.advice.afterwards import MOST_SECONDS, WARM_SECONDS, comparisons, observed_in
+from tierscope.advice.compared import Observed
 from tierscope.advice.document import (
     Change,
     ChangeKind,
@@ -48,9 +49,15 @@ def since(at: float, deployment: Deployment) -> DeploymentSince:
     return DeploymentSince(w.START + at, deployment)
 
 
+def nothing(before, after):
+    """Nothing is foretold of what was not advised."""
+
+
 def compare(advice, configurations, seen=SEEN, now=24 * HOUR, asked=None):
     asked = [] if asked is None else asked
-    return followed(advice, configurations, lambda span: asked.append(span) or seen, w.START + now)
+    return comparisons(
+        advice, configurations, lambda span: asked.append(span) or seen, w.START + now, nothing
+    )
 
 
 def test_a_change_that_was_made_as_advised_is_compared():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import workloads as w
-from tierscope.advice.afterwards import Followed, Observed
+from tierscope.advice.compared import Compared, Observed
 from tierscope.advice.document import Estimate, HitRatios, Predicted, utc
 from tierscope.advice.learned import UNTRIED, Learned, learned_from
 from tierscope.advice.recommend import recommend
@@ -21,12 +21,12 @@ SAID = Estimate(0.7, 0.65, 0.75)
 TIME = Estimate(0.2, 0.15, 0.25)
 
 
-def outcome(came: float = 0.7, mean: float | None = None, widened: Learned = UNTRIED) -> Followed:
+def outcome(came: float = 0.7, mean: float | None = None, widened: Learned = UNTRIED) -> Compared:
     """A change whose intervals, without outcomes, are `SAID` and `TIME`, and what came of it."""
     ratios = HitRatios(
         *(Estimate(SAID.value, SAID.low - wide, SAID.high + wide) for wide in widened.hit_ratio())
     )
-    return Followed(
+    return Compared(
         advised_at=utc(0.0),
         changes=("tier_size:l1",),
         in_force_since=utc(1.0),

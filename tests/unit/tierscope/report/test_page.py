@@ -11,7 +11,7 @@ import pytest
 from tests.reports import known, unknown
 from tests.unit.tierscope.advice.test_afterwards import SEEN
 from tests.unit.tierscope.report.test_markup import Read
-from tierscope.advice.afterwards import Followed
+from tierscope.advice.compared import Compared
 from tierscope.advice.document import (
     Alternative,
     Estimate,
@@ -130,7 +130,7 @@ def test_what_is_missing_for_advice_is_named(material):
 def test_earlier_advice_is_shown_with_what_became_of_it(material):
     """Whether its promise was kept; before that can be told, why not."""
     there = material.recommendation.changes[0].predicted
-    kept = Followed(utc(0.0), ("tier_size:l1",), utc(60.0), None, there, SEEN, True, None)
+    kept = Compared(utc(0.0), ("tier_size:l1",), utc(60.0), None, there, SEEN, True, None)
     early = replace(kept, observed=None, kept=None, absent_because="it was in force for 3 minutes")
     text = Read(render(replace(material, followed=(kept, early))).html).text
 
