@@ -1,4 +1,4 @@
-"""The figures of a recommendation that boards draw: curves at multiples of today's sizes, points, routing."""
+"""The figures of a recommendation that boards draw: curves at multiples of today's sizes, costs, routing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Endpoint = tuple[str, str]
 
 
 def advice_figures(endpoint: Endpoint, document: Mapping[str, Any]) -> Iterator[Sample]:
-    """Yield the samples of a recommendation's curves and of its routing; what it leaves out has none."""
+    """Yield the samples of a recommendation's curves, costs and routing; what it leaves out has none."""
     for tier, curve in document.get("curves", {}).items():
         for point in POINTS:
             if (found := curve[point]) is not None:
@@ -26,10 +26,21 @@ def advice_figures(endpoint: Endpoint, document: Mapping[str, Any]) -> Iterator[
                 yield Sample(metrics.ADVISED_CAPACITY_BYTES, labels, found["capacity_bytes"])
                 yield Sample(metrics.ADVISED_HIT_RATIO, labels, found["hit_ratio"])
         yield from _ghosts(endpoint, tier, curve)
+    yield from _costs(endpoint, document)
     routed = document.get("routed_hits") or {}
     for point in ROUTED:
         if (ratio := routed.get(f"{point}_ratio")) is not None:
             yield Sample(metrics.ROUTED_HIT_RATIO, (*endpoint, point), ratio)
+
+
+def _costs(endpoint: Endpoint, document: Mapping[str, Any]) -> Iterator[Sample]:
+    current = document.get("current") or {}
+    changes = document.get("changes") or ()
+    # A change's figures are those with all before it in force: the last one's are of the whole advice.
+    then = changes[-1]["predicted"] if changes else {}
+    for point, found in zip(POINTS, (current, then), strict=True):
+        if (cost := found.get("cost_per_hour")) is not None:
+            yield Sample(metrics.ADVISED_COST, (*endpoint, point, current["currency"]), cost["value"])
 
 
 def _ghosts(endpoint: Endpoint, tier: str, curve: Mapping[str, Any]) -> Iterator[Sample]:

@@ -1,22 +1,22 @@
-"""Counts computed tokens by why they were computed, as they come into the store."""
+"""Counts computed tokens by why they were computed, and what they took, as they come into the store."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from collectors.complaints import Complaints
 from collectors.worker import Worker
-from tierscope.advice.explain import misses_of
-from tierscope.analytics.misses import Cause
+from tierscope.advice.explain import MissCauses, misses_of
+from tierscope.advice.sizing.latency import ttft_model
+from tierscope.advice.thresholds import MOST_TTFT_RECORDS
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import TimeSpan
-from tierscope.registry.miss_metrics import MISS_TOKENS
-from tierscope.registry.types import Sample
+from tierscope.registry.miss_metrics import MISS_COST, MISS_SECONDS, MISS_TOKENS
+from tierscope.registry.types import Metric, Sample
 from tierscope.storage.reader import Reader
 
 log = logging.getLogger(__name__)
@@ -26,13 +26,16 @@ LATE_SECONDS = 30.0
 LEAST_PAUSE_SECONDS = 60.0
 PAUSES_A_LOOK = 20.0
 """Pauses are so many times as long as a look took: at most a twentieth of a core, whatever the history."""
-NOT_ASKED = "seconds are not asked for"
 
 Endpoint = tuple[str, str]
+Series = tuple[Metric, tuple[str, ...]]
 
 
 class MissCounter(Worker):
     """Gives every request that is new in the store its causes, with `window_seconds` before it as the past.
+
+    What a computed token takes is read from the newest requests, counted ones among them: a look alone has
+    too few. Where it cannot be told, the look adds to the tokens alone.
 
     Each request is counted once. What came before the first look at an endpoint is not counted: it only fills
     the modelled tiers. One that went to another collector and came back is looked at anew. An endpoint that
@@ -57,13 +60,13 @@ class MissCounter(Worker):
         self._clock = clock
         self._monotonic = monotonic
         self._counted_until: dict[Endpoint, float] = {}
-        self._tokens: dict[Endpoint, Counter[Cause]] = {}
+        self._counts: dict[Endpoint, dict[Series, float]] = {}
 
     def samples(self) -> Iterator[Sample]:
-        """Yield every endpoint's counts; none before its first requests."""
-        for endpoint, tokens in tuple(self._tokens.items()):
-            for cause in Cause:
-                yield Sample(MISS_TOKENS, (*endpoint, cause), tokens[cause])
+        """Yield every endpoint's counts; none of a kind before the first of that kind."""
+        for counts in tuple(self._counts.values()):
+            for (metric, labels), value in counts.items():
+                yield Sample(metric, labels, value)
 
     def look(self) -> None:
         """Count once what is new of every endpoint."""
@@ -98,8 +101,23 @@ class MissCounter(Worker):
         first = int(np.searchsorted(evidence.window.at_unix_seconds, since))
         if first == evidence.window.requests:
             return
-        found = misses_of(evidence, deployment, first, NOT_ASKED)
+        priced_from = max(0, min(first, evidence.window.requests - MOST_TTFT_RECORDS))
+        model = ttft_model(evidence.window, priced_from)
+        found = misses_of(evidence, deployment, first, model)
         if found.causes is None:
             return
-        self._tokens.setdefault(endpoint, Counter()).update(found.causes)
+        counts = dict(self._counts.get(endpoint, {}))
+        for series, value in _figures(endpoint, found):
+            counts[series] = counts.get(series, 0) + value
+        self._counts[endpoint] = counts  # all at once: a page has tokens, seconds and money of the same looks
         self._counted_until[endpoint] = until
+
+
+def _figures(endpoint: Endpoint, found: MissCauses) -> Iterator[tuple[Series, float]]:
+    """What one look adds to each series; nothing to those it cannot tell."""
+    for cause, tokens in (found.causes or {}).items():
+        yield (MISS_TOKENS, (*endpoint, cause)), tokens
+    for cause, seconds in (found.seconds or {}).items():
+        yield (MISS_SECONDS, (*endpoint, cause)), seconds
+    for cause, money in (found.money or {}).items():
+        yield (MISS_COST, (*endpoint, cause, found.currency or "")), money

@@ -12,6 +12,7 @@ from grafana_foundation_sdk.builders.prometheus import Dataquery
 from grafana_foundation_sdk.models.common import (
     BarGaugeDisplayMode,
     BigValueGraphMode,
+    BigValueTextMode,
     GraphDrawStyle,
     LegendDisplayMode,
     LegendPlacement,
@@ -58,6 +59,9 @@ BLOCKS = "count:blocks"
 TOKENS = "count:tokens"
 COUNT = "short"
 TIMES = "suffix:×"
+AN_HOUR = "suffix:/h"
+"""Of money: which currency stands in a label, and so in the legend."""
+SECONDS_EACH_SECOND = "suffix:s/s"
 STATE = "bool_on_off"
 
 NARROWEST_COLUMN = 60
@@ -150,10 +154,12 @@ def lines(
     return panel
 
 
-def number(question: Question, query: Query, *, unit: str) -> stat.Panel:
-    """The latest value, large, with its course behind it."""
+def number(question: Question, query: Query, *, unit: str, named: bool = False) -> stat.Panel:
+    """The latest value, large, with its course behind it; `named` says what it is also where it is alone."""
     panel = stat.Panel()
     _ask(panel, question, [query], unit)
+    if named:
+        panel.text_mode(BigValueTextMode.VALUE_AND_NAME)
     panel.graph_mode(BigValueGraphMode.AREA)
     panel.color_scheme(FieldColor().mode(FieldColorModeId.FIXED).fixed_color("blue"))
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))

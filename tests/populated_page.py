@@ -1,7 +1,7 @@
 """A page with every row of the metric table on it, as a small deployment would fill it.
 
 Two replicas of one endpoint, one of another; three tiers; counters grow by one a second for each
-label set, gauges are still. `vllm_hook` of one replica cannot be read.
+label set, money and the like more slowly, gauges are still. `vllm_hook` of one replica cannot be read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tierscope.analytics.misses import Cause as MissCause
 from tierscope.domain.events import EvictionReason, TransferAction
 from tierscope.domain.requests import RequestStatus
 from tierscope.domain.tiers import Origin, Tier
-from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
+from tierscope.registry.advice_metrics import ADVISED_COST, ROUTED_HIT_RATIO
 from tierscope.registry.metrics import (
     CAPACITY_BLOCKS,
     CAPACITY_BYTES,
@@ -31,7 +31,7 @@ from tierscope.registry.metrics import (
     TIME_TO_FIRST_TOKEN,
     USED_BYTES,
 )
-from tierscope.registry.miss_metrics import MISS_TOKENS
+from tierscope.registry.miss_metrics import MISS_COST, MISS_SECONDS, MISS_TOKENS
 from tierscope.registry.regression_metrics import TTFT_REGRESSION
 from tierscope.registry.tenant_metrics import FORMER_TENANT_TOKENS, TENANT_TOKENS
 from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
@@ -93,6 +93,7 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "resource": ("pods",),
     "scale": ("0.5", "1", "2"),
     "point": ("current", "recommended"),
+    "currency": ("EUR",),
 }
 """What a label holds unless the metric's own entry below says otherwise."""
 
@@ -102,13 +103,20 @@ OWN_VALUES: dict[tuple[Metric, str], tuple[str, ...]] = {
     (TENANT_TOKENS, "tier"): tuple(Origin),
     (FORMER_TENANT_TOKENS, "tier"): tuple(Origin),
     (MISS_TOKENS, "cause"): tuple(MissCause),
+    (MISS_SECONDS, "cause"): tuple(MissCause),
+    (MISS_COST, "cause"): tuple(MissCause),
     (ROUTED_HIT_RATIO, "point"): ("best", "predicted", "delivered"),
     (REQUESTS, "status"): tuple(RequestStatus),
     (LOOKUP_TOKENS, "result"): ("hit", "miss"),
     (SOURCE_MESSAGES, "result"): ("received", "missing", "undecodable"),
 }
 
-ROUTED = {"best": 0.7, "predicted": 0.6, "delivered": 0.4}
+BY_POINT: dict[Metric, dict[str, float]] = {
+    ROUTED_HIT_RATIO: {"best": 0.7, "predicted": 0.6, "delivered": 0.4},
+    ADVISED_COST: {"current": 9.2, "recommended": 7.4},
+}
+A_SECOND: dict[Metric, float] = {MISS_SECONDS: 0.1, MISS_COST: 0.0002}
+"""How fast counters grow that do not by one."""
 GAUGES: dict[Metric, float] = {
     CAPACITY_BYTES: 1000.0,
     USED_BYTES: 700.0,
@@ -145,7 +153,7 @@ def label_sets(metric: Metric) -> Iterator[tuple[str, ...]]:
 
 def _value(metric: Metric, labels: tuple[str, ...], elapsed_seconds: float) -> float | HistogramValue:
     if metric.kind is Kind.COUNTER:
-        return 5.0 + elapsed_seconds
+        return A_SECOND.get(metric, 1.0) * (5.0 + elapsed_seconds)
     if metric.kind is Kind.HISTOGRAM:
         counts = [0] * (len(metric.buckets) + 1)
         counts[3] = 5 + int(elapsed_seconds * 10)
@@ -155,6 +163,6 @@ def _value(metric: Metric, labels: tuple[str, ...], elapsed_seconds: float) -> f
         return HistogramValue(tuple(counts), counts[3] * metric.buckets[3], tuple(seen))
     if metric is SOURCE_UP:
         return float(labels != (DOWN,))
-    if metric is ROUTED_HIT_RATIO:
-        return ROUTED[labels[-1]]
+    if metric in BY_POINT:
+        return BY_POINT[metric][labels[metric.labels.index("point")]]
     return GAUGES.get(metric, 1.0)

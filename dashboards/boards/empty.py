@@ -18,7 +18,15 @@ NO_CACHE_SERVER = "No cache server with the probe is read, or it moved nothing i
 NO_POOL = "No Curvine pool is read: see Sources"
 NO_SCAN = "No mount of a pool is scanned: see Sources"
 NO_COLLECTOR = "No collector is scraped, or it has not begun this yet: check Prometheus' targets"
-NO_CAUSES = "No collector is scraped, it has begun just now, or tier sizes are not known here"
+NO_CAUSES = (
+    "No collector is scraped, it has begun just now, tier sizes are not known here, or Prometheus does not "
+    "load tierscope-rules.yaml"
+)
+NO_MISS_SECONDS = "Nothing is computed, causes are not known here, or tokens alone do not explain TTFT"
+NO_MISS_COST = (
+    "No instance type of the endpoint has a price (objective.prices), or seconds by cause are absent"
+)
+NO_COST = "No prices are set here (objective.prices), or no advice was computed yet"
 NO_TENANTS = "No exporter has tenant_series set, or no request had a cache salt"
 NO_ROUTERS = "Routers were not compared here yet: that needs two replicas, and records that tell L1 from L2"
 NO_ADVICE = "No advice was computed here yet: it needs a collector and a known deployment"

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dashboards.annotations import regression_annotation
 from dashboards.boards.empty import (
     FIVE_MINUTES,
-    NO_CAUSES,
     NO_EVICTIONS,
     NO_FILL,
     NO_RECORDINGS,
     NO_REQUESTS,
     NO_SOURCES,
     NO_TENANTS,
+)
+from dashboards.boards.misses import (
+    computed_by_cause,
+    cost_by_cause,
+    cost_now,
+    endpoint_cost,
+    seconds_by_cause,
 )
 from dashboards.layout import Section, board
 from dashboards.panels import (
@@ -41,7 +47,6 @@ from tierscope.registry.metrics import (
     TIME_TO_FIRST_TOKEN,
     USED_BYTES,
 )
-from tierscope.registry.miss_metrics import MISS_TOKENS
 from tierscope.registry.tenant_metrics import TENANT_TOKENS
 
 TENANTS_NAMED = 10
@@ -59,11 +64,12 @@ def overview() -> str:
         "tierscope-overview",
         "Tierscope / Overview",
         "Is the KV cache earning its keep? Which tier served each prompt token, what was computed again, "
-        "what that did to TTFT, and how much of the truth these numbers rest on.",
+        "what that did to TTFT and what it costs, and how much of the truth these numbers rest on.",
         [
             Section("Is the cache earning its keep?", [cached_now(), *tier_hits_now()], height=5),
+            Section("What it costs (where there are prices)", [cost_now(), cost_by_cause(), endpoint_cost()]),
             Section("Tokens", [token_flow(), served_by_tier(), cached_by_endpoint()]),
-            Section("What is computed, and why", [computed_by_cause()], height=7),
+            Section("What is computed, why, and what that takes", [computed_by_cause(), seconds_by_cause()]),
             Section("Time to first token", [ttft(0.5), ttft(0.9), requests_by_tier()]),
             Section("How full each tier is", [fill(tier) for tier in Tier]),
             Section("What leaves each tier", [evictions(tier) for tier in Tier]),
@@ -135,21 +141,6 @@ def cached_by_endpoint() -> Panel:
         [Query(tokens.cached_ratio_by_endpoint(), "{{namespace}}/{{endpoint}}")],
         unit=RATIO,
         largest=1,
-    )
-
-
-def computed_by_cause() -> Panel:
-    """Why there are misses; the layers add up to what was computed."""
-    question = Question(
-        "Computed tokens by cause",
-        MISS_TOKENS,
-        NO_CAUSES,
-        "capacity_…: a larger tier would have had them; routing: another replica had; compulsory: nobody "
-        "asked for them before. A minute or more late.",
-        "tierscope-capacity",
-    )
-    return lines(
-        question, [Query(tokens.computed_by_cause(), "{{cause}}")], unit=TOKENS_PER_SECOND, stacked=True
     )
 
 

@@ -17,12 +17,11 @@ from dashboards.promql import (
     where_any,
     without,
 )
-from dashboards.rules.recording import NEW_ENGINES, recorded
+from dashboards.rules.recording import MISS_TOKEN_RATE, NEW_ENGINES, recorded
 from dashboards.variables import ENDPOINT, ENGINE, OWNER, OWNER_LABELS
 from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
 from tierscope.registry.block_metrics import REUSE_GAP, UNASKED_TOKENS
 from tierscope.registry.metrics import REQUEST_TOKENS, REQUESTS, TIME_TO_FIRST_TOKEN
-from tierscope.registry.miss_metrics import MISS_TOKENS
 
 REPLICA = (*OWNER_LABELS, "replica")
 OF_AN_ENDPOINT = f"by ({', '.join(OWNER_LABELS)})"
@@ -118,8 +117,8 @@ def lost_by_belief() -> str:
 def computed_for_routing() -> str:
     """Of the tokens that were computed, the share that another replica had."""
     return ratio(
-        sum_by(rate(MISS_TOKENS, OWNER, cause="routing"), *OWNER_LABELS),
-        sum_by(rate(MISS_TOKENS, OWNER), *OWNER_LABELS),
+        sum_by(recorded(MISS_TOKEN_RATE, OWNER, cause="routing"), *OWNER_LABELS),
+        sum_by(recorded(MISS_TOKEN_RATE, OWNER), *OWNER_LABELS),
     )
 
 

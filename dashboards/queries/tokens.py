@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dashboards.promql import AnyOf, Matcher, NoneOf, rate, ratio, sum_by, where_any, without
 from dashboards.rules.recording import ASKED_RATE, TOKEN_RATE_BY_TIER, recorded
-from dashboards.variables import ENDPOINT, ENGINE, OWNER
+from dashboards.variables import ENDPOINT, ENGINE
 from tierscope.domain.tiers import Tier
 from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import ENGINE_TOKENS, REQUEST_TOKENS, REQUESTS
-from tierscope.registry.miss_metrics import MISS_TOKENS
 
 TIERS = AnyOf("l0|l1|l2")
 EXTERNAL = "external"
@@ -52,11 +51,6 @@ def cached_ratio_by_endpoint() -> str:
     named = ("namespace", "endpoint")
     cached = sum_by(recorded(TOKEN_RATE_BY_TIER, ENDPOINT, tier=CACHED), *named)
     return ratio(cached, sum_by(recorded(ASKED_RATE, ENDPOINT), *named))
-
-
-def computed_by_cause() -> str:
-    """Computed prompt tokens a second, by why they were computed."""
-    return sum_by(rate(MISS_TOKENS, OWNER), "cause")
 
 
 def served_ratio_by_tier() -> str:

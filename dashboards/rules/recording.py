@@ -10,12 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dashboards.promql import CLUSTER, NOTHING_CHOSEN, AnyOf, Matcher, gauge, rate, selector, sum_by, without
+from dashboards.promql import (
+    CLUSTER,
+    NOTHING_CHOSEN,
+    AnyOf,
+    Matcher,
+    gauge,
+    rate,
+    selector,
+    sum_by,
+    where_any,
+    without,
+)
 from dashboards.rules.objective import TtftObjective
 from dashboards.rules.types import Recording, RuleGroup
 from tierscope.domain.tiers import Tier
 from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import CAPACITY_BYTES, REQUEST_TOKENS, TIME_TO_FIRST_TOKEN, USED_BYTES
+from tierscope.registry.miss_metrics import MISS_COST, MISS_SECONDS, MISS_TOKENS
 from tierscope.registry.tenant_metrics import TENANT_TOKENS
 from tierscope.registry.types import Metric
 
@@ -52,6 +64,20 @@ def _counted(part: str, *labels: str, **matchers: Matcher) -> str:
     known = (*TIME_TO_FIRST_TOKEN.labels, "le")
     series = selector(f"{TIME_TO_FIRST_TOKEN.name}{part}", known, matchers)
     return sum_by(f"rate({series}[{WINDOW}])", CLUSTER, *labels)
+
+
+def _miss_rate(metric: Metric, means: str, *, moving: bool = False) -> Recording:
+    """What is counted of misses, a second, over more than the minute and longer between two looks.
+
+    `moving` are those that stand still while they are not known: then they are absent, and not 0.
+    """
+    labels = metric.labels
+    expr = sum_by(rate(metric, window=WINDOW), CLUSTER, *labels)
+    if moving:
+        whole = (CLUSTER, *(label for label in labels if label != "cause"))
+        any_cause = where_any(sum_by(rate(metric, window=WINDOW), *whole))
+        expr = f"{expr} and on ({', '.join(whole)}) {any_cause}"
+    return Recording(_recorded_as(metric, labels, f"rate{WINDOW}"), expr, labels, means)
 
 
 def _pool_gauge(metric: Metric, means: str) -> Recording:
@@ -121,6 +147,21 @@ TENANT_RATE = Recording(
     "from; none where exporters tell no tenants.",
 )
 
+MISS_TOKEN_RATE = _miss_rate(
+    MISS_TOKENS, "Prompt tokens an endpoint computes a second, by why they were computed."
+)
+MISS_SECONDS_RATE = _miss_rate(
+    MISS_SECONDS,
+    "Seconds of TTFT that computing them takes an endpoint's replicas each second, by cause; none while TTFT "
+    "is not explained, or nothing is computed.",
+    moving=True,
+)
+MISS_COST_RATE = _miss_rate(
+    MISS_COST,
+    "What these seconds of replicas cost a second, by cause and currency; none without prices either.",
+    moving=True,
+)
+
 
 def slow_rate(objective: TtftObjective) -> Recording:
     """Requests a second whose TTFT missed the objective."""
@@ -148,6 +189,9 @@ def recording_group(objective: TtftObjective) -> RuleGroup:
             POOL_CAPACITY,
             NEW_ENGINES,
             TENANT_RATE,
+            MISS_TOKEN_RATE,
+            MISS_SECONDS_RATE,
+            MISS_COST_RATE,
         ),
     )
 

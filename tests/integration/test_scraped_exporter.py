@@ -90,7 +90,9 @@ def test_promtool_finds_nothing_to_say_about_the_live_page(exporter, system_bina
 
 NOT_HERE = {
     "tierscope-overview": {
-        "Computed tokens by cause", "Tokens of the 10 busiest tenants",
+        "Computing prompts costs", "Computing prompts costs, by cause",
+        "The endpoint costs, today and as advised", "Computed tokens by cause",
+        "Seconds that computing took, by cause", "Tokens of the 10 busiest tenants",
         "Cached share of the 10 tenants that are served least",
         "L2 evictions by reason", "Lost or unreadable",
     },

@@ -42,6 +42,15 @@ ADVISED_HIT_RATIO = Metric(
     help="Hit ratio of a tier and those above it that the latest advice expects at each of these sizes.",
     answers="What is the advised size expected to serve, and today's?",
 )
+ADVISED_COST = Metric(
+    name="tierscope_advised_cost_per_hour",
+    kind=Kind.GAUGE,
+    labels=("namespace", "endpoint", "point", "currency"),
+    help="What the endpoint costs an hour by the latest advice, in the currency its prices are in, by point: "
+    "current, and recommended once all changes of sizes that it advises are made. Absent without prices.",
+    answers="What does the endpoint cost, and what would it at the advised sizes?",
+    allow=("no_unit",),
+)
 ROUTED_HIT_RATIO = Metric(
     name="tierscope_routed_hit_ratio",
     kind=Kind.GAUGE,
@@ -60,5 +69,6 @@ ADVICE: tuple[Metric, ...] = (
     GHOST_HIT_RATIO,
     ADVISED_CAPACITY_BYTES,
     ADVISED_HIT_RATIO,
+    ADVISED_COST,
     ROUTED_HIT_RATIO,
 )

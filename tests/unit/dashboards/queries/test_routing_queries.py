@@ -7,6 +7,7 @@ import pytest
 from dashboards.queries import routing
 from dashboards.rules.recording import NEW_ENGINES
 from tests.promtool_cases import chosen, engine, series, tokens
+from tests.rule_mutants import RULES
 from tierscope.registry.advice_metrics import ROUTED_HIT_RATIO
 from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import REQUESTS, TIME_TO_FIRST_TOKEN
@@ -121,5 +122,5 @@ def test_shares_and_new_engines_are_of_a_cluster(promtool):
     ]
     a, b = (f'{{cluster="{name}",namespace="ns",endpoint="chat"}}' for name in "ab")
 
-    promtool.check(computed, chosen(routing.computed_for_routing()), {a: 0.5})
+    promtool.check(computed, chosen(routing.computed_for_routing()), {a: 0.5}, rule_files=(str(RULES),))
     promtool.check(new, chosen(routing.new_engines()), {a: 1, b: 2})
