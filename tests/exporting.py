@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 import urllib.request
 from collections import defaultdict
@@ -27,10 +28,10 @@ def await_true(condition, what, *, patience_seconds=PATIENCE_SECONDS):
 
 
 class Scrape:
-    """One reading of an exporter's page, by the reference parser."""
+    """One reading of an exporter's page, by the reference parser; `context` is the client's TLS."""
 
-    def __init__(self, url: str) -> None:
-        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
+    def __init__(self, url: str, *, context: ssl.SSLContext | None = None) -> None:
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS, context=context) as answer:
             self.text = answer.read().decode("utf-8")
         self._values = defaultdict(dict)
         for family in text_string_to_metric_families(self.text):
