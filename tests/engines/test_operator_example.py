@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
-import uvicorn
 import yaml
 
 from api.app import create_app
@@ -23,6 +21,7 @@ from tests.exporting import await_true
 from tests.kubernetes import Objects, definitions
 from tests.operator_example import FOLDER, policy
 from tests.page_server import PageServer
+from tests.served import served
 from tests.stored import StoredInMemory
 from tierscope.advice.document import Change, ChangeKind, Estimate, HitRatios, Predicted, RevertIf, Status
 from tierscope.advice.patches import apply_size
@@ -97,14 +96,9 @@ def endpoint(server):
 @pytest.fixture
 def api_url():
     """Tierscope's API with one recommendation."""
-    app = create_app(StoredInMemory(recommendations={WHO: document()}), lambda: w.NOW)
-    served = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=served.run)
-    thread.start()
-    await_true(lambda: served.started, "the API answers")
-    yield f"http://127.0.0.1:{served.servers[0].sockets[0].getsockname()[1]}"
-    served.should_exit = True
-    thread.join()
+    store = StoredInMemory(recommendations={WHO: document()})
+    with served(create_app(store, lambda: w.NOW)) as address:
+        yield address
 
 
 @pytest.fixture

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 from typer.testing import CliRunner
 
 from api.access import TokenFile
 from api.app import create_app
 from tests import workloads as w
 from tests.documented_commands import EXECUTED, ROOT
-from tests.exporting import await_true
 from tests.fake_replicas import Cluster, FakeReplica, serving
 from tests.manifests import objects, run, tool
 from tests.reports import known_store
+from tests.served import served
 from tests.unit.tierscope.cli.test_recommend import admission
 from tierscope.cli.main import app
 from tierscope.domain.batch import FeedBatch, FeedPosition
@@ -36,16 +34,8 @@ def api(access=None):
     store = known_store()
     store.recommendations = {ENDPOINT: next(iter(store.recommendations.values()))}
     store.evidences = {ENDPOINT: next(iter(store.evidences.values()))}
-    made = create_app(store, lambda: w.NOW, access=access)
-    server = uvicorn.Server(uvicorn.Config(made, port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        await_true(lambda: server.started, "the API serves")
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with served(create_app(store, lambda: w.NOW, access=access)) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

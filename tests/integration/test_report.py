@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from itertools import pairwise
 
 import pytest
-import uvicorn
 
 from api.app import create_app
 from tests import workloads as w
 from tests.browser import Browser
 from tests.reports import known_store
+from tests.served import served
 from tierscope.report.page import SECTIONS
 
 pytestmark = pytest.mark.system
@@ -53,17 +51,8 @@ CONTRAST = """
 @pytest.fixture(scope="module")
 def url():
     """The API over an endpoint of which everything is known."""
-    made = create_app(known_store(), lambda: w.START + 3600.0)
-    server = uvicorn.Server(uvicorn.Config(made, host="127.0.0.1", port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline, "the API did not start"
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
+    with served(create_app(known_store(), lambda: w.START + 3600.0)) as address:
+        yield f"{address}/"
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
 from typer.testing import CliRunner
 
 from api.app import create_app
 from tests import workloads as w
+from tests.served import served
 from tests.stored import StoredInMemory
 from tierscope.advice.recommend import recommend
 from tierscope.cli.main import app
@@ -182,17 +180,8 @@ def test_an_unknown_endpoint_lists_those_there_are(store):
 def url(document) -> Iterator[str]:
     """A running API that has one endpoint."""
     reader = StoredInMemory(recommendations={("ns", "chat"): json.dumps(document).encode()})
-    settings = uvicorn.Config(create_app(reader, lambda: w.NOW), host="127.0.0.1", port=0, log_level="error")
-    server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline, "the API did not start"
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    with served(create_app(reader, lambda: w.NOW)) as address:
+        yield address
 
 
 @pytest.mark.parametrize("endpoint", [(), ("--endpoint", "ns/chat")], ids=["only one", "named"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -13,28 +11,16 @@ import pytest
 
 from api.app import create_app
 from tests.certificates import Authority
-from tests.exporting import await_true
+from tests.served import running
 from tests.stored import StoredInMemory
 from tierscope.cli.serve_api import access_of, addresses, is_loopback, server_of
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.settings import ApiSettings
 
 
-@contextmanager
 def serving(**settings):
     """A server over an empty store; its address."""
-    api = ApiSettings(**settings)
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = server_of(create_app(StoredInMemory(), lambda: 0.0), api)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        await_true(lambda: server.started, "it serves")
-        yield listener.getsockname()
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    return running(server_of(create_app(StoredInMemory(), lambda: 0.0), ApiSettings(**settings)))
 
 
 @pytest.mark.parametrize(
