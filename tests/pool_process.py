@@ -11,21 +11,15 @@ import json
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 from exporters.mount.page_source import MountSource
 from exporters.pools import PoolFacts
 from exporters.private import keyed_hash
+from tests.memory import peak_bytes
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.events import BlockEvent
 from tierscope.domain.mount_settings import MountSettings
 from tierscope.registry import metrics
-
-
-def peak_bytes() -> int:
-    """The most memory this program held. What `getrusage` says is of whoever started it, too."""
-    status = Path("/proc/self/status").read_text("utf-8")
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def shown(source: MountSource) -> Counter:

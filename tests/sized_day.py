@@ -10,10 +10,10 @@ import os
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
+from tests.memory import forget_peak, peak_bytes, resident_bytes
 from tierscope.advice.recommend import recommend
 from tierscope.advice.replay import as_modelled
 from tierscope.domain.deployment import Deployment, RoutingPolicy, TierConfig
@@ -102,19 +102,14 @@ def _mixed(keys: np.ndarray) -> np.ndarray:
     return keys ^ (keys >> np.uint64(31))
 
 
-def _resident_bytes(name: str) -> int:
-    status = Path("/proc/self/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name))
-
-
 def main() -> None:
     """Size a small day first, so that nothing is compiled meanwhile."""
     recommend(day(1000, np.random.default_rng(1)), DEPLOYMENT, now_unix_seconds=DAY)
     evidence = day(int(sys.argv[1]), np.random.default_rng(1))
-    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # the peak is counted from here
-    before, began = _resident_bytes("VmRSS"), time.thread_time()
+    forget_peak()
+    before, began = resident_bytes(), time.thread_time()
     document = recommend(evidence, DEPLOYMENT, now_unix_seconds=DAY)
-    seconds, held = time.thread_time() - began, _resident_bytes("VmHWM") - before
+    seconds, held = time.thread_time() - began, peak_bytes() - before
     print(
         f"{evidence.window.accesses} {seconds:.2f} {held} block accesses, seconds of a core, bytes beside "
         f"the window of {before / 2**30:.2f} GiB; load {os.getloadavg()[0]:.0f}; {document.status.value}: "

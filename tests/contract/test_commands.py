@@ -27,10 +27,27 @@ def test_no_command_is_known_that_no_page_shows():
     assert sorted(KNOWN - {command for _, command in documented()}) == []
 
 
-@pytest.mark.parametrize("command", sorted({command for _, command in documented() if TESTS.match(command)}))
+PATH = re.compile(r"tests/[\w/]+\.py")
+NAMED = {
+    command: paths for _, command in documented() if TESTS.match(command) and (paths := PATH.findall(command))
+}
+"""Files of tests, by the command that names them."""
+
+
+@pytest.mark.parametrize("command", sorted(NAMED))
 def test_a_command_that_runs_tests_names_tests_that_are_there(command):
     """Files that were renamed are found here."""
-    assert [path for path in re.findall(r"tests/[\w/]+\.py", command) if not (ROOT / path).exists()] == []
+    assert [path for path in NAMED[command] if not (ROOT / path).exists()] == []
+
+
+def test_commands_that_name_tests_are_found():
+    """So that the test above has something to look at: all that the page of measurements names."""
+    page = (ROOT / "docs/measurements.md").read_text("utf-8")
+    commands = re.findall(r"^    .*", page, re.MULTILINE)
+    shown = {path for command in commands for path in PATH.findall(command) if "/test_" in path}
+
+    assert shown
+    assert shown <= {path for paths in NAMED.values() for path in paths}
 
 
 def test_what_make_runs_is_what_ci_and_other_tests_run():

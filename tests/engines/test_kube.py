@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 
+import httpx
 import pytest
 import yaml
 
@@ -68,7 +69,7 @@ def server(repository):
 def is_served(server: KubeServer, kind: Kind) -> bool:
     try:
         server.ask("GET", kind.path(None))
-    except OSError:
+    except httpx.HTTPError:  # 404 until the definition is served
         return False
     return True
 

@@ -19,6 +19,7 @@ from tierscope.advice.document import Apply, ApplyFormat, Recommendation
 from tierscope.advice.resource import STRATEGY_PATH, strategy_patch
 from tierscope.advice.routing.replica_count import REPLICAS_PATH
 from tierscope.domain.deployment import Deployment, RoutingPolicy
+from tierscope.domain.errors import SourceUnreadable
 
 ADMIN = "token-of-the-admin"
 STRATEGIES = (
@@ -136,7 +137,7 @@ def test_every_patch_of_every_scenario_passes_a_dry_run(server, tmp_path):
 
 @pytest.mark.parametrize("now", STRATEGIES)
 def test_every_strategy_can_be_taken_for_every_other(server, tmp_path, now):
-    """Each of the other three in a dry run; what is not in force any more is not replaced."""
+    """Each in a dry run, whichever is in force; a word that is none is refused by name."""
     objects = Objects()
     objects.spec["intelligentRoutingSpec"] = {"enabled": True, "routingStrategy": now.value}
     path = namespaced(server, objects.named("InferenceEndpointConfig", "support-chat"))
@@ -146,8 +147,31 @@ def test_every_strategy_can_be_taken_for_every_other(server, tmp_path, now):
             answer = api.patch(path, strategy_patch(deployment, then), dry_run=True)
             assert answer["spec"]["intelligentRoutingSpec"]["routingStrategy"] == then.value
         wrong = [{"op": "replace", "path": STRATEGY_PATH, "value": "fastest"}]
-        with pytest.raises(Exception, match="fastest"):
+        with pytest.raises(SourceUnreadable, match=r'routingStrategy: Unsupported value: "fastest"'):
             api.patch(path, wrong, dry_run=True)
+
+
+@pytest.mark.parametrize("now", STRATEGIES)
+def test_a_patch_for_a_strategy_that_is_not_in_force_any_more_is_refused(server, tmp_path, now):
+    """It is its test of what it rests on that fails, not what it would do; nothing is changed."""
+    objects = Objects()
+    objects.spec["intelligentRoutingSpec"] = {"enabled": True, "routingStrategy": now.value}
+    path = namespaced(server, objects.named("InferenceEndpointConfig", "support-chat"))
+    stale = [one for one in STRATEGIES if one is not now]
+    assert len(stale) == 3
+    with client_of(server, ADMIN, tmp_path) as api:
+        for before in stale:
+            patch = strategy_patch(Deployment("team-support", "support-chat", "m", 2, before), stale[0])
+            test, change = patch
+            assert test == {"op": "test", "path": STRATEGY_PATH, "value": before.value}
+            # The server names no operation: that it takes each but the test says which one it refuses.
+            assert api.patch(path, [change], dry_run=True)["spec"] != api.get(path)["spec"]
+            for refused in (patch, [test]):
+                with pytest.raises(SourceUnreadable, match="answers 422: the server rejected our request"):
+                    api.patch(path, refused, dry_run=True)
+        assert api.patch(path, [test | {"value": now.value}, change], dry_run=True)
+        there = api.get(path)["spec"]["intelligentRoutingSpec"]["routingStrategy"]
+    assert there == now.value
 
 
 def test_a_number_of_replicas_is_taken_and_no_word(server, tmp_path):
@@ -156,5 +180,5 @@ def test_a_number_of_replicas_is_taken_and_no_word(server, tmp_path):
     with client_of(server, ADMIN, tmp_path) as api:
         more = [{"op": "add", "path": REPLICAS_PATH, "value": 5}]
         assert api.patch(path, more, dry_run=True)["spec"]["replicas"] == 5
-        with pytest.raises(Exception, match="replicas"):
+        with pytest.raises(SourceUnreadable, match=r'spec\.replicas.*must be of type integer: "string"'):
             api.patch(path, [{"op": "add", "path": REPLICAS_PATH, "value": "five"}], dry_run=True)

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.memory import resident_bytes
 from tests.processes import tree
 
 TICKS = os.sysconf("SC_CLK_TCK")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CORE = 100.0
 
 
@@ -22,7 +22,7 @@ def used(pids: Iterable[int], apart: Collection[int]) -> tuple[float, int]:
         for pid in tree(root, apart):
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-                resident += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+                resident += resident_bytes(pid)
             except OSError:
                 continue
             seconds += sum(map(int, fields[11:13])) / TICKS

@@ -104,5 +104,6 @@ def test_a_board_is_drawn_without_an_error_and_no_panel_is_empty(
     (pictures / f"{uid}-{theme}.png").write_bytes(browser.picture())
 
     assert told["errors"] == []
+    assert told["panels"]
     assert [panel["title"] for panel in told["panels"] if not panel["series"]] == []
     assert browser.value("document.querySelectorAll('[data-empty]').length") == 0

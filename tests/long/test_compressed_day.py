@@ -105,6 +105,7 @@ def test_a_day_passes_and_the_store_stays_as_large_as_its_bounds(tmp_path, capsy
     assert gone >= START // 3600 + HOURS - SUM_HOURS - 1
     records = [entry for one in batches for entry in one.entries if isinstance(entry, RequestRecord)]
     sent = [one for one in records if one.counts and one.admitted_unix_seconds >= 3600 * gone]
+    assert 0 < len(sent) < len(records)
     assert kept == sum((one.tokens for one in sent), NO_TOKENS)
     with capsys.disabled():
         print(

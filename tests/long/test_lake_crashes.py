@@ -91,6 +91,7 @@ def test_no_crash_of_a_lakes_owner_loses_what_was_acknowledged(postgres, tmp_pat
         kind = KINDS[seed % len(KINDS)]
         lake = postgres.lake(tmp_path / str(seed))
         acknowledged = write_and_crash(lake, postgres, kind, seed)
+        assert acknowledged >= 0, f"seed {seed}: nothing was acknowledged that could be lost"
         with opened(lake) as store:
             position = store.position("node-1")
             stored = -1 if position is None else position.sequence

@@ -115,6 +115,7 @@ def test_every_panel_of_every_board_answers(prometheus):
             for panel in board.every_panel
             for target in panel.targets
         ]
+        assert any(found for _, found, _ in taken), f"{uid} shows nothing"
         together = sum(seconds for seconds, *_ in taken)
         print(f"{uid}: {len(taken)} queries, {together:.1f} s one after another")
         for seconds, found, name in sorted(taken, reverse=True)[:NAMED]:

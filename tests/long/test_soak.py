@@ -63,13 +63,18 @@ def test_a_hundred_engines_for_twenty_minutes_and_then_trouble(system, capsys):
         settle(system)
         told(system)
 
+    assert len(system.endpoints) == SIZE.endpoints
     for name in system.endpoints:
+        assert system.engines.sent(name).prompt > 0
         assert system.stored(name) == system.engines.sent(name)
     assert system.scraped() == sum(map(system.engines.sent, system.endpoints), NO_TOKENS)
     assert system.reader.row_counts()["requests"] == system.engines.rows()
     assert system.completeness() == 1.0
+    assert system.answers, "nobody asked"
     assert set(system.answers) <= {"200", "404"}, system.answers
+    assert {"steady", "ten times the rate", "right", "settled"} <= {row.phase for row in system.table.rows}
     if not SAMPLED and MINUTES > WARM_MINUTES + 6:
+        assert set(grown(system)) == set(system.table.groups)
         assert not [name for name, growth in grown(system).items() if growth > MOST_GROWTH], grown(system)
 
 

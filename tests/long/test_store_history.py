@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import statistics
 import subprocess
@@ -13,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ import pytest
 from tests import long_history
 from tests.exporting import await_true
 from tests.long_sample import SAMPLED
+from tests.memory import peak_bytes
 from tierscope.cli.benches.storage import ENGINE, START, decoded, mixed_payloads
 from tierscope.cli.spread import spread
 from tierscope.domain.window import TimeSpan
@@ -85,7 +84,7 @@ def _tell(what: str, work: Callable[[], object]) -> object:
     cpu, clock = time.process_time(), time.perf_counter()
     found = work()
     cpu, clock = time.process_time() - cpu, time.perf_counter() - clock
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    most = peak_bytes() / 1e6
     load = os.getloadavg()[0]
     print(
         f"\n{what}: {clock:.2f} s, {cpu:.2f} s of a core, most memory so far {most:,.0f} MB, load {load:.0f}"
@@ -179,11 +178,6 @@ def served(history, publisher, tmp_path):
         process.wait(120)
 
 
-def _most_memory(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-
-
 def test_the_last_hour_is_asked_for_while_events_come_in(claude, served, publisher):
     """Both processes of `serve`: the collector takes in a feed and answers about the last hour meanwhile."""
     socket, collector, api = served
@@ -207,7 +201,8 @@ def test_the_last_hour_is_asked_for_while_events_come_in(claude, served, publish
         rate = stored / (time.perf_counter() - began) / 1e3
         print(f"\nmeanwhile {rate:.0f} k rows of block events a second, load {os.getloadavg()[0]:.0f}")
         found = _tell("a whole round through the socket", lambda: reader.window(*WHO, _rounds(claude)[-1]))
-        print(f"collector: {_most_memory(collector):,.0f} MB at most, API: {_most_memory(api):,.0f} MB")
+        of_collector, of_api = peak_bytes(collector) / 1e6, peak_bytes(api) / 1e6
+        print(f"collector: {of_collector:,.0f} MB at most, API: {of_api:,.0f} MB")
 
     assert found.accesses == claude.accesses
     assert stored > 0

@@ -24,4 +24,5 @@ def test_the_cost_of_the_probe_is_measured(tmp_path):
     (tmp_path / "overhead.json").write_text(json.dumps(asdict(report), indent=1), "utf-8")
     assert [cost.blocks for cost in report.costs] == list(SIZES_BLOCKS)
     assert all(cost.us_a_request > 0 for cost in report.costs)
+    assert report.ratios
     assert all(ratio.low <= ratio.median <= ratio.high for ratio in report.ratios)

@@ -82,6 +82,7 @@ def test_sizes_in_gib_need_the_bytes_of_a_token(trace):
     document = run(trace, "--unit", "gib", "--bytes-per-token", 2**20, "--capacities", "2.5,3")
 
     assert refused.exit_code == 2
+    assert "--bytes-per-token" in refused.stderr
     assert document["capacities"] == [2.5, 3]
     assert document["hit_ratio"] == [pytest.approx(8 / 18, abs=1e-6), pytest.approx(12 / 18, abs=1e-6)]
 
@@ -101,6 +102,7 @@ def test_sizes_are_chosen_where_none_are_asked_for(fixtures):
     document = run(fixtures / "traces" / "conversations.jsonl")
 
     sizes = document["capacities"]
+    assert len(sizes) > 10
     assert sizes == sorted(set(sizes))
     assert sizes[-1] == document["unique_blocks"]
     assert document["hit_ratio"][-1] == document["infinite_hit_ratio"]
