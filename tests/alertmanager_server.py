@@ -13,7 +13,7 @@ from tests.ports import free_port
 from tests.prometheus_server import wait_until
 
 EXAMPLE = Path(__file__).parent.parent / "deploy/prometheus/alertmanager.yml"
-READY_SECONDS = 30.0
+READY_SECONDS = 180.0
 
 
 def quick_example(webhook_url: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ class AlertmanagerServer:
         (folder / "alertmanager.yml").write_text(yaml.safe_dump(configuration, sort_keys=False))
         for _ in range(3):  # it cannot take a port of the system's choice: a free one may be taken by then
             self.address = f"127.0.0.1:{free_port()}"
-            self._client = httpx.Client(base_url=f"http://{self.address}", timeout=10)
+            self._client = httpx.Client(base_url=f"http://{self.address}", timeout=60)
             self._process = self._start(binary)
             try:
                 if (

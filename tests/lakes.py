@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.outliving import ended_with_us
+from tests.ports import free_port
 from tierscope.domain.lake_settings import LAKE_PREFIX, LakeSettings
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
@@ -76,9 +76,7 @@ def postgres(*, crashes: bool = False) -> Iterator[Postgres]:
     user = [] if os.getuid() else ["runuser", "-u", "postgres", "--"]
     if user:
         os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     data, binary = folder / "data", BINARIES[-1]
 
     def run(*command: object) -> None:

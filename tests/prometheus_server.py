@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +11,9 @@ from typing import Any
 import httpx
 import yaml
 
-READY_SECONDS = 30.0
+from tests.ports import free_port
+
+READY_SECONDS = 180.0
 POLL_SECONDS = 0.1
 
 
@@ -37,7 +38,7 @@ class PrometheusServer:
         # Prometheus cannot take a port of the system's choice: try free ones until one is still free.
         for _ in range(3):
             self.url = f"http://127.0.0.1:{self._start(binary)}"
-            self._client = httpx.Client(base_url=self.url, timeout=10)
+            self._client = httpx.Client(base_url=self.url, timeout=60)
             try:
                 if wait_until(self._decided, seconds=READY_SECONDS, what="Prometheus to be ready") == "ready":
                     return
@@ -81,9 +82,7 @@ class PrometheusServer:
             self._process.wait()
 
     def _start(self, binary: str) -> int:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [

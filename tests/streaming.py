@@ -8,7 +8,7 @@ from contextlib import closing
 from tests.ports import free_port
 from tierscope.feed.stream_subscriber import Message, StreamSubscriber
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0
 
 
 def subscribed(publisher, **options):

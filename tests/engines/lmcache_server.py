@@ -14,7 +14,8 @@ import httpx
 
 from tests.engines.line_process import LineProcess, end_group
 from tests.engines.lmcache_environment import LMCacheEnvironment
-from tests.engines.server import eventually, free_ports
+from tests.engines.server import eventually
+from tests.ports import free_port
 
 CHUNK_TOKENS = 64
 CHUNK_BYTES = 131_072
@@ -62,8 +63,8 @@ class LMCacheServer:
         self._process: subprocess.Popen[bytes] | None = None
         self.pool = pool or folder / "pool"
         self.addresses = folder / "lmcache-probe.json"
-        self.rpc_port = free_ports(1)
-        self.http_port = free_ports(1)
+        self.rpc_port = free_port()
+        self.http_port = free_port()
 
     @property
     def url(self) -> str:

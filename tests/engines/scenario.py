@@ -19,13 +19,13 @@ from tests.engines.server import (
     NUM_BLOCKS,
     EngineServer,
     eventually,
-    free_ports,
     kv_events_config,
     transfer_config,
 )
 from tests.engines.watching import Copies, replayed_copies
 from tests.engines.workload import Workload
 from tests.exporting import Scrape
+from tests.ports import free_ports
 from tierscope.cli.processes import Child
 from tierscope.cli.settings_file import write_settings
 from tierscope.domain.errors import BadInput, StoreUnusable

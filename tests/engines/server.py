@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +15,7 @@ from types import TracebackType
 import httpx
 
 from tests.engines.environment import Environment
+from tests.ports import free_port
 
 MODEL_NAME = "tiny"
 BLOCK_TOKENS = 32
@@ -61,7 +60,7 @@ class EngineServer:
         self._environ = {**os.environ, **ENVIRONMENT, **(environ or {})}
         self._log = folder / "server.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_ports(1) if port is None else port
+        self.port = free_port() if port is None else port
 
     @property
     def url(self) -> str:
@@ -176,18 +175,6 @@ def kv_events_config(port: int, replay_port: int) -> tuple[str, str]:
     return "--kv-events-config", json.dumps(document)
 
 
-def free_ports(count: int, *, tries: int = 100) -> int:
-    """Return the first of `count` neighbouring ports nobody uses at the moment.
-
-    They lie below those that the system hands out by itself: an engine binds its own seconds later.
-    """
-    for _ in range(tries):
-        first = random.SystemRandom().randrange(15_000, 32_000)
-        if all(_is_free(first + offset) for offset in range(count)):
-            return first
-    raise AssertionError(f"no {count} neighbouring free ports after {tries} tries")
-
-
 def eventually(holds: Callable[[], bool], seconds: float, *, pause_seconds: float = 0.05) -> bool:
     """Whether something comes to hold before a deadline."""
     deadline = time.monotonic() + seconds
@@ -196,15 +183,6 @@ def eventually(holds: Callable[[], bool], seconds: float, *, pause_seconds: floa
             return False
         time.sleep(pause_seconds)
     return True
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def _signal_group(group: int, how: signal.Signals) -> None:

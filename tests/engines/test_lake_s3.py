@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 from tests.engines import virtualenv
 from tests.exporting import await_true
 from tests.ledgers import START, Ledger
+from tests.ports import free_port
 from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.duckdb_reader import DuckDbReader
@@ -30,9 +30,7 @@ def bucket(monkeypatch) -> Iterator[str]:
     """An empty bucket of an S3 server, whose address and keys are in the environment."""
     given = os.environ.get("TIERSCOPE_MOTO_ENVIRONMENT")
     folder = virtualenv.prepared("moto", PINS, given=given, probe=False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{free_port()}"
     command = [folder / "bin" / "moto_server", "-H", "127.0.0.1", "-p", url.rpartition(":")[2]]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -16,8 +16,8 @@ from tests.engines.lmcache_environment import LMCacheEnvironment
 from tests.engines.lmcache_server import CHUNK_BYTES, LMCacheServer
 from tests.engines.lmcache_workload import Workload, key_of
 from tests.engines.page import Page
-from tests.engines.server import free_ports
 from tests.exporting import Scrape, await_true, first_feed_batches
+from tests.ports import free_port
 from tierscope.domain.events import BlockAction, BlockEvent
 from tierscope.domain.settings import ExporterSettings, LmcacheSettings
 from tierscope.domain.tiers import Tier
@@ -97,7 +97,7 @@ def heard_requests() -> Iterator[list[str]]:
 def run(lmcache: LMCacheEnvironment, tmp_path_factory) -> Run:
     """Everything that can happen to a chunk, then an exporter that begins in the middle."""
     folder = tmp_path_factory.mktemp("coordinator")
-    port = free_ports(1)
+    port = free_port()
     told = ("--coordinator-url", f"http://127.0.0.1:{port}", "--coordinator-event-reporting")
     beats = ("--coordinator-heartbeat-interval", "1")
     with (

@@ -16,8 +16,8 @@ from tests.engines.hook import Record, addresses, read_all
 from tests.engines.line_process import LineProcess
 from tests.engines.lmcache_server import CHUNK_BYTES, CHUNK_TOKENS, ENVIRONMENT
 from tests.engines.lmcache_workload import L1_CHUNKS, document
-from tests.engines.server import free_ports
 from tests.exporting import Scrape, await_true, first_batches
+from tests.ports import free_port
 from tierscope.domain.events import BlockAction, BlockEvent
 from tierscope.domain.settings import ExporterSettings, InProcessLmcacheSettings
 from tierscope.domain.tiers import Tier
@@ -86,7 +86,7 @@ def run(vllm_lmcache, tmp_path_factory) -> Iterator[Run]:
     """Cold, hot and old prompts, one that grows, and one whose file is gone."""
     folder = tmp_path_factory.mktemp("inside")
     told: dict[str, dict] = {}
-    pull, reply, own = (f"127.0.0.1:{free_ports(1)}" for _ in range(3))
+    pull, reply, own = (f"127.0.0.1:{free_port()}" for _ in range(3))
     controller = {
         "enable_controller": True,
         "controller_pull_url": pull,

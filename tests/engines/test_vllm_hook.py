@@ -12,8 +12,9 @@ import pytest
 from tests.engines import hook
 from tests.engines.environment import PINS, distributions
 from tests.engines.page import Page
-from tests.engines.server import BLOCK_TOKENS, EngineServer, free_ports, transfer_config
+from tests.engines.server import BLOCK_TOKENS, EngineServer, transfer_config
 from tests.engines.workload import Sent, Workload
+from tests.ports import free_ports
 
 ANY_PORT = "tcp://127.0.0.1:0"
 

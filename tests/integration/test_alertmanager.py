@@ -13,7 +13,7 @@ from tests.webhook import Webhook
 
 pytestmark = pytest.mark.system
 
-DELIVERY_SECONDS = 30.0
+DELIVERY_SECONDS = 120.0
 SEVERITIES = {alert.name: alert.severity.value for alert in alerts()}
 
 

@@ -11,7 +11,7 @@ from tests.exporting import Scrape
 from tests.ports import free_port
 from tierscope.registry import metrics
 
-STOP_SECONDS = 30
+STOP_SECONDS = 120
 
 
 def test_its_page_is_on_the_port_of_its_settings(tmp_path, repository):

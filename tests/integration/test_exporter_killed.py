@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.streaming import unused_endpoint
 from tierscope.cli import demo_run
 from tierscope.cli.demo_sums import scraped_tokens
 from tierscope.cli.processes import Child
@@ -27,11 +27,6 @@ from tierscope.testbed.testbed import Testbed
 PATIENCE_SECONDS = 120.0
 ALL_TIME = TimeSpan(0.0, 1e11)
 NAME = "node"
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"tcp://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def until(condition: Callable[[], bool]) -> bool:
@@ -62,7 +57,7 @@ def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
     testbed = Testbed(demo_run.testbed_config(demo_run.DemoOptions(None, 15.0, 1, 2, None)))
     testbed.start()
     opened.callback(testbed.stop)
-    feed = FeedSource(name=NAME, endpoint=free_address(), replay_endpoint=free_address())
+    feed = FeedSource(name=NAME, endpoint=unused_endpoint(), replay_endpoint=unused_endpoint())
     exporter_settings = replace(
         testbed.settings(),
         name=NAME,

@@ -24,7 +24,7 @@ from tierscope.testbed.testbed import Testbed
 
 pytestmark = pytest.mark.system
 
-DATA_SECONDS = 60.0
+DATA_SECONDS = 180.0
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from tierscope.domain.window import TimeSpan
 
 ENDPOINT = ("ns", "chat")
 PATH = "/v1/explanations/ns/chat"
+PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_polls_ask_the_store_once_and_a_slow_answer_holds_up_nobody_who_has_one(
 
     def ask() -> int:
         asked.append(1)
-        gate.wait(10)
+        gate.wait(PATIENCE_SECONDS)
         return len(asked)
 
     async def polls() -> list[int]:
@@ -125,7 +126,8 @@ def test_an_error_of_the_store_is_told_to_those_who_poll():
         polled: Refreshed[int] = Refreshed(0.0, 1e9)
         first = await polled.get("a", ask)
         stale = await polled.get("a", ask)
-        await asyncio.sleep(0.2)
+        while polled._asking:  # the question that fails is under way
+            await asyncio.sleep(0.01)
         return [first, stale, await polled.get("a", ask)]
 
     assert asyncio.run(polls()) == [1, 1, 3]
@@ -144,7 +146,7 @@ def test_work_is_done_one_at_a_time_and_who_waits_holds_no_thread():
     def work() -> None:
         running.append(1)
         most.append(len(running))
-        gate.wait(10)
+        gate.wait(PATIENCE_SECONDS)
         running.pop()
 
     async def ask() -> str:
@@ -152,7 +154,7 @@ def test_work_is_done_one_at_a_time_and_who_waits_holds_no_thread():
         turns = OneAtATime()
         waiting = [asyncio.ensure_future(turns.run(work)) for _ in range(10)]
         await asyncio.sleep(0)
-        answer = await asyncio.wait_for(anyio.to_thread.run_sync(lambda: "short"), 10)
+        answer = await asyncio.wait_for(anyio.to_thread.run_sync(lambda: "short"), PATIENCE_SECONDS)
         gate.set()
         await asyncio.gather(*waiting)
         return answer
@@ -169,8 +171,9 @@ def test_a_what_if_nobody_waits_for_any_more_is_never_begun(store):
         first = asyncio.ensure_future(answer_of(app, stays=True))
         while not reader.reading.is_set():
             await asyncio.sleep(0.01)
-        second = asyncio.ensure_future(answer_of(app, stays=False))
-        await asyncio.sleep(0.3)  # longer than it takes to see that the second left
+        seen = asyncio.Event()
+        second = asyncio.ensure_future(answer_of(app, stays=False, seen=seen))
+        await seen.wait()
         reader.go_on.set()
         return await first, await second
 
@@ -188,18 +191,20 @@ class Slow(StoredInMemory):
     def evidence(self, namespace, endpoint, span):
         self.reads += 1
         self.reading.set()
-        self.go_on.wait(10)
+        self.go_on.wait(PATIENCE_SECONDS)
         return super().evidence(namespace, endpoint, span)
 
 
-async def answer_of(app, *, stays: bool) -> int:
-    """Ask a what-if and return its status; who does not stay leaves once the body is sent."""
+async def answer_of(app, *, stays: bool, seen: asyncio.Event | None = None) -> int:
+    """Ask a what-if and return its status; who does not stay leaves after the body, and is `seen` to."""
     statuses: list[int] = []
     body = [{"type": "http.request", "body": json.dumps({"l1_bytes": 1e6}).encode(), "more_body": False}]
 
     async def receive() -> dict:
         if not body and stays:
-            await asyncio.sleep(60)
+            await asyncio.sleep(PATIENCE_SECONDS)
+        if not body and seen is not None:
+            seen.set()
         return body.pop() if body else {"type": "http.disconnect"}
 
     async def send(message: dict) -> None:

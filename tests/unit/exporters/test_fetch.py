@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import closing
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from exporters import fetch
 from exporters.fetch import Fetcher
 from tests.page_server import PageServer
+from tests.ports import free_port
 from tierscope.domain.errors import SourceUnreadable
 
 
@@ -68,11 +68,7 @@ def test_an_answer_without_end_is_given_up(server, fetcher, monkeypatch):
 
 def test_nobody_there_is_said_so(fetcher):
     """A refused connection names the address."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-
-    refusal(fetcher, f"http://127.0.0.1:{port}/metrics")
+    refusal(fetcher, f"http://127.0.0.1:{free_port()}/metrics")
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host/x", "http://", "http://[::1/metrics"])

@@ -14,6 +14,7 @@ from tests.kubernetes import FOLDER
 from tests.ledgers import START
 from tests.page_server import PageServer
 from tests.stored import StoredInMemory
+from tests.streaming import unused_endpoint
 from tierscope.cli.doctor_check import Check
 from tierscope.cli.doctor_checks import checks
 from tierscope.cli.main import app
@@ -43,10 +44,8 @@ def listening():
 
 @pytest.fixture
 def silent():
-    """An address nobody listens at: one that was free a moment ago."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        port = server.getsockname()[1]
-    return f"tcp://127.0.0.1:{port}"
+    """An address nobody listens at."""
+    return unused_endpoint()
 
 
 def found(tmp_path, **parts) -> dict[str, Check]:

@@ -16,7 +16,7 @@ import pytest
 from tierscope.cli.processes import Child, Restarter, Stopped, StopRequest
 from tierscope.domain.errors import TierscopeError
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture(autouse=True)

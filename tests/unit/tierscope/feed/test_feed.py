@@ -19,7 +19,7 @@ from tierscope.feed.frames import pack_sequence
 from tierscope.feed.stream_subscriber import wait
 
 ANY = "tcp://127.0.0.1:*"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0
 NOW = 1_700_000_000.0
 
 

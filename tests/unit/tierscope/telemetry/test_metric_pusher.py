@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from contextlib import closing
 
@@ -12,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.otlp_receiver import RECEIVERS, attributes_on
 from tests.populated_page import populated_samples
+from tests.ports import free_port
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.settings import OtlpProtocol
 from tierscope.registry.metrics import DROPPED_SAMPLES, METRICS, REQUESTS, SOURCE_UP, STORE_BYTES
@@ -118,9 +118,7 @@ def one_sample():
 
 
 def unused_endpoint(protocol):
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}" + ("/v1/metrics" if protocol == "http" else "")
+    return f"http://127.0.0.1:{free_port()}" + ("/v1/metrics" if protocol == "http" else "")
 
 
 def test_every_metric_is_pushed_with_the_values_of_the_page(pushed):

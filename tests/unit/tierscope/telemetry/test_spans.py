@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import socket
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from tests.otlp_receiver import RECEIVERS, OtlpReceiver, attributes_on
+from tests.ports import free_port
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import (
@@ -81,9 +81,7 @@ def sent(receiver, sink_for):
 
 
 def unused_endpoint():
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 def test_a_record_is_one_span_with_the_attributes_of_the_table(sent):

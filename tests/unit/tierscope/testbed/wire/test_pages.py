@@ -12,7 +12,7 @@ import pytest
 from tierscope.testbed.config import Faults
 from tierscope.testbed.wire.pages import Answer, PageServer
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture

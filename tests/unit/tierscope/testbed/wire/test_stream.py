@@ -7,7 +7,7 @@ import zmq
 
 from tierscope.testbed.wire.stream import Stream
 
-PATIENCE_MILLISECONDS = 10_000
+PATIENCE_MILLISECONDS = 120_000
 END = b"\xff" * 8
 
 
