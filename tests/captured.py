@@ -11,12 +11,17 @@ import msgspec
 
 from tests.fake_lmcache import recorded_events
 from tierscope.domain.identity import EngineId
+from tierscope.domain.settings import EngineSettings
 from tierscope_probe.errors import ErrorCount
 from tierscope_probe.hashes import DeltaEncoder
 from tierscope_probe.lmcache_events import Translator
 from tierscope_probe.lmcache_records import Writer
 
 ENGINE = EngineId("serving", "chat", "pod-0", 0)
+ENGINE_SETTINGS = EngineSettings(
+    namespace=ENGINE.namespace, endpoint=ENGINE.endpoint, replica=ENGINE.replica, rank=ENGINE.rank
+)
+"""Who it is; where it is read is each test's own."""
 
 
 def hook_payloads(run: Path) -> list[bytes]:

@@ -11,19 +11,17 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
-import yaml
 
 from tests.alertmanager_server import AlertmanagerServer, quick_example
 from tests.exporting import Scrape
 from tests.ports import free_port
-from tests.prometheus_server import PrometheusServer, wait_until
+from tests.prometheus_server import PrometheusServer, shipped_configuration, wait_until
+from tests.staged import Staged, feed_of, started
 from tests.webhook import Webhook
-from tierscope.cli.processes import Child
-from tierscope.cli.settings_file import write_settings
-from tierscope.domain.settings import CollectorSettings, FeedSource, Settings
+from tierscope.domain.settings import CollectorSettings, Settings
 from tierscope.domain.window import TimeSpan
 from tierscope.registry import regression_metrics
 from tierscope.storage.serving import RemoteReader
@@ -40,28 +38,15 @@ PRESENT_SECONDS = 3.0
 DETECTOR = regression_metrics.DETECTOR_STATE
 
 
-class FaultyDeployment:
+class FaultyDeployment(Staged):
     """Everything from the testbed to the receiver; entered, the detector watches and nobody is paged."""
 
-    def __init__(
-        self, config: TestbedConfig, folder: Path, repository: Path, *, prometheus: str, manager: str
-    ) -> None:
+    def __init__(self, config: TestbedConfig, folder: Path, *, prometheus: str, manager: str) -> None:
         self._folder = folder
-        self._repository = repository
         self._binaries = prometheus, manager
-        self._opened = ExitStack()
         self.testbed = Testbed(
             replace(config, duration_seconds=None, history_seconds=HISTORY_SECONDS, speed=60.0)
         )
-
-    def __enter__(self) -> Self:
-        with ExitStack() as opened:
-            self._start(opened)
-            self._opened = opened.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
 
     def plant(self, incident: Incident) -> float:
         """Let it befall the deployment; when, in unix seconds."""
@@ -89,17 +74,11 @@ class FaultyDeployment:
     def _start(self, opened: ExitStack) -> None:
         self.webhook = opened.enter_context(Webhook())
         opened.enter_context(self.testbed)
-        exporter = self._child(
-            opened, "export", Settings(exporter=replace(self.testbed.settings(), name="e"))
-        )
-        feed = FeedSource(
-            name="e",
-            endpoint=exporter.addresses["feed_endpoint"],
-            replay_endpoint=exporter.addresses["feed_replay_endpoint"],
-        )
+        told = Settings(exporter=replace(self.testbed.settings(), name="e"))
+        exporter = started(opened, "export", told, self._folder)
         settings = CollectorSettings(
             store_path=str(self._folder / "store.duckdb"),
-            feeds=(feed,),
+            feeds=(feed_of("e", exporter.addresses),),
             deployments=(self.testbed.deployment(),),
             advise_seconds=3600.0,  # advice is not looked at here
         )
@@ -108,7 +87,7 @@ class FaultyDeployment:
         settings = replace(
             settings, regress_history_seconds=HISTORY_SECONDS - WARM_SECONDS, listen_port=free_port()
         )
-        server = self._child(opened, "serve", Settings(collector=settings))
+        server = started(opened, "serve", Settings(collector=settings), self._folder)
         self._api = server.addresses["api"]
         collector_url = f"http://127.0.0.1:{settings.listen_port}/metrics"
         wait_until(
@@ -121,7 +100,7 @@ class FaultyDeployment:
     def _store_history(self, settings: CollectorSettings) -> None:
         """Until the present is reached and the store has all that was sent by then."""
         with ExitStack() as quick:
-            collector = self._child(quick, "collect", Settings(collector=settings))
+            collector = started(quick, "collect", Settings(collector=settings), self._folder)
             wait_until(
                 lambda: time.time() - self.testbed.progress().virtual_unix_seconds < PRESENT_SECONDS,
                 seconds=CATCH_UP_SECONDS,
@@ -142,22 +121,9 @@ class FaultyDeployment:
         (self._folder / "alerts").mkdir()
         alertmanager = AlertmanagerServer(manager, quick_example(self.webhook.url), self._folder / "alerts")
         opened.callback(alertmanager.close)
-        configuration = yaml.safe_load((self._repository / "deploy/prometheus/prometheus.yml").read_text())
-        quick = f"{SCRAPE_SECONDS}s"
-        configuration["global"] = {"scrape_interval": quick, "evaluation_interval": quick}
-        configuration["rule_files"] = [str(self._repository / "dashboards/generated/tierscope-rules.yaml")]
-        targets = [page.removeprefix("http://").removesuffix("/metrics") for page in pages]
-        configuration["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
-        configuration["alerting"]["alertmanagers"][0]["static_configs"] = [
-            {"targets": [alertmanager.address]}
-        ]
+        configuration = shipped_configuration(
+            *pages, scrape_seconds=SCRAPE_SECONDS, alertmanager=alertmanager.address
+        )
         (self._folder / "rules").mkdir()
         self.prometheus = PrometheusServer(prometheus, configuration, self._folder / "rules")
         opened.callback(self.prometheus.close)
-
-    def _child(self, opened: ExitStack, command: str, settings: Settings) -> Child:
-        path = self._folder / f"{command}.yaml"
-        write_settings(settings, path)
-        child = Child([command, "--config", str(path)], ready_seconds=180.0)
-        opened.callback(child.stop)
-        return child

@@ -62,13 +62,7 @@ class Witness(Recorder):
 def run_fleet(config: TestbedConfig, truth: Truth | None = None) -> Evidence:
     """Run a configuration's own workload to its end in virtual time; `truth` watches."""
     rows: list[tuple] = []
-    workload = MixedWorkload(
-        config.mix,
-        seed=config.seed,
-        block_tokens=config.block_tokens,
-        max_prompt_tokens=config.max_prompt_tokens,
-        until_seconds=config.duration_seconds,
-    )
+    workload = MixedWorkload.of(config)
     fleet = Fleet(
         config,
         workload,

@@ -87,13 +87,7 @@ def observations(config: TestbedConfig) -> tuple[Observations, PoolHistory]:
     """Run the whole of it; the requests, and the pool as its master would have told."""
     rows: list[tuple[tuple[float, ...], list[float], list[float]]] = []
     seen = SeenBlocks()
-    workload = MixedWorkload(
-        config.mix,
-        seed=config.seed,
-        block_tokens=config.block_tokens,
-        max_prompt_tokens=config.max_prompt_tokens,
-        until_seconds=config.duration_seconds,
-    )
+    workload = MixedWorkload.of(config)
     fleet = Fleet(config, workload, observe=lambda index: Watch(index, rows, seen, config.block_tokens))
     pool, at = PoolHistory(), 0.0
     assert config.duration_seconds is not None

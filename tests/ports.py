@@ -56,6 +56,11 @@ def free_ports(count: int) -> int:
     raise AssertionError(f"no {count} neighbouring free ports after {MOST_TRIES} tries")
 
 
+def unused_endpoint() -> str:
+    """A ZMQ address of loopback where nobody listens."""
+    return f"tcp://127.0.0.1:{free_port()}"
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         try:

@@ -13,6 +13,7 @@ import yaml
 
 from tests.ports import free_port
 
+SHIPPED = Path(__file__).parent.parent / "deploy" / "prometheus" / "prometheus.yml"
 READY_SECONDS = 180.0
 POLL_SECONDS = 0.1
 
@@ -26,6 +27,37 @@ def wait_until(found: Callable[[], Any], *, seconds: float, what: str) -> Any:
             return answer
         time.sleep(POLL_SECONDS)
     raise AssertionError(f"waited {seconds} s in vain for {what}")
+
+
+def shipped_configuration(
+    *pages: str,
+    scrape_seconds: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    alertmanager: str | None = None,
+) -> dict[str, Any]:
+    """What deploy/ ships, with its rules, for pages at these addresses and, if given, an Alertmanager.
+
+    Scraped and evaluated as often as shipped, or every `scrape_seconds`. `labels` are those that discovery
+    would attach to the pages.
+    """
+    found: dict[str, Any] = yaml.safe_load(SHIPPED.read_text("utf-8"))
+    if scrape_seconds is not None:
+        times = ("scrape_interval", "scrape_timeout", "evaluation_interval")
+        found["global"] = dict.fromkeys(times, f"{scrape_seconds}s")
+    found["rule_files"] = [str((SHIPPED.parent / name).resolve()) for name in found["rule_files"]]
+    [ours] = found["scrape_configs"]
+    ours["static_configs"] = [
+        {
+            "targets": [page.removeprefix("http://").removesuffix("/metrics") for page in pages],
+            "labels": dict(labels or {}),
+        }
+    ]
+    if alertmanager is None:
+        del found["alerting"]
+    else:
+        [managers] = found["alerting"]["alertmanagers"]
+        managers["static_configs"] = [{"targets": [alertmanager]}]
+    return found
 
 
 class PrometheusServer:

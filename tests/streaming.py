@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import closing
 
-from tests.ports import free_port
 from tierscope.feed.stream_subscriber import Message, StreamSubscriber
 
 PATIENCE_SECONDS = 120.0
@@ -36,8 +35,3 @@ def receive_count(subscriber, count):
 def numbered(count, start=0):
     """Messages with their number as payload."""
     return [Message(sequence, b"payload %d" % sequence) for sequence in range(start, start + count)]
-
-
-def unused_endpoint():
-    """An address of loopback where nobody listens."""
-    return f"tcp://127.0.0.1:{free_port()}"

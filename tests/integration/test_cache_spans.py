@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from exporters.process import Exporter
-from tests.captured import ENGINE, admissions_of_lookups, lmcache_payloads
+from tests.captured import ENGINE_SETTINGS, admissions_of_lookups, lmcache_payloads
 from tests.otlp_receiver import OtlpReceiver, attributes_on
-from tierscope.domain.settings import EngineSettings, ExporterSettings, LmcacheSettings
+from tierscope.domain.settings import ExporterSettings, LmcacheSettings
 from tierscope.feed.stream_publisher import StreamPublisher
 
 ANY = "tcp://127.0.0.1:*"
@@ -56,10 +57,8 @@ def spans(captures, records, tmp_path_factory):
             streams.append(publisher)
         server, hook = streams
         receiver = stack.enter_context(closing(OtlpReceiver()))
-        engine = EngineSettings(
-            namespace=ENGINE.namespace,
-            endpoint=ENGINE.endpoint,
-            replica=ENGINE.replica,
+        engine = replace(
+            ENGINE_SETTINGS,
             hook_endpoint=hook.endpoint,
             hook_replay_endpoint=hook.replay_endpoint,
             lmcache="node",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from exporters.process import Exporter
 from tests.captured import (
     ENGINE,
+    ENGINE_SETTINGS,
     admissions_under_lmcache,
     event_payloads,
     hook_payloads,
@@ -27,9 +27,8 @@ from tierscope.domain.events import (
     TierTransfer,
 )
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
-from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterSettings, LmcacheSettings
+from tierscope.domain.settings import CurvineSettings, ExporterSettings, LmcacheSettings
 from tierscope.domain.tiers import Tier
-from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.registry import metrics
 from tierscope.registry.transfer_metrics import FAILED_TRANSFERS, TRANSFERRED_BYTES
 
@@ -41,35 +40,11 @@ RUN_TOKENS = {
     "observer/b_offloading": TokenSplit(16_588, l0=3_488, l1=256, l2=1_312, computed=11_532),
     "observer/c_lmcache_mp": TokenSplit(15_976, l0=3_488, external=1_472, computed=11_016),
 }
-ANY = "tcp://127.0.0.1:*"
-
-SETTINGS = EngineSettings(
-    namespace=ENGINE.namespace, endpoint=ENGINE.endpoint, replica=ENGINE.replica, rank=ENGINE.rank
-)
-
-
-@pytest.fixture
-def opened():
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture
 def pages(opened):
     return opened.enter_context(PageServer())
-
-
-@pytest.fixture
-def publish(opened):
-    """Return a function that publishes payloads on a stream of its own; it returns both its addresses."""
-
-    def publish_all(payloads):
-        publisher = opened.enter_context(closing(StreamPublisher(ANY, ANY, buffer_bytes=1 << 26)))
-        for payload in payloads:
-            publisher.publish(payload)
-        return publisher.endpoint, publisher.replay_endpoint
-
-    return publish_all
 
 
 @pytest.fixture
@@ -104,7 +79,7 @@ def test_an_engines_own_counters_arrive_to_the_token(captures, pages, exporting,
     """From the page before a workload to the page after it, on /metrics and on the feed alike."""
     before, after = ((captures / run / f"metrics_{when}.txt").read_bytes() for when in ("before", "after"))
     pages.pages["/metrics"] = before
-    exporter = exporting(engines=(replace(SETTINGS, metrics_url=f"{pages.url}/metrics"),))
+    exporter = exporting(engines=(replace(ENGINE_SETTINGS, metrics_url=f"{pages.url}/metrics"),))
     await_true(lambda: received(exporter, "vllm_metrics", 1), "the first page was read")
     pages.pages["/metrics"] = after
     await_true(
@@ -125,7 +100,9 @@ def test_hook_records_arrive_to_the_token(captures, publish, exporting, run):
     """First admissions that reached a first token, by origin; the rest are requests, not tokens."""
     payloads = hook_payloads(captures / "observer" / run)
     endpoint, replay = publish(payloads)
-    exporter = exporting(engines=(replace(SETTINGS, hook_endpoint=endpoint, hook_replay_endpoint=replay),))
+    exporter = exporting(
+        engines=(replace(ENGINE_SETTINGS, hook_endpoint=endpoint, hook_replay_endpoint=replay),)
+    )
     await_true(lambda: received(exporter, "vllm_hook", len(payloads)), "every payload was read")
 
     page, entries = entries_shown(exporter)
@@ -156,7 +133,7 @@ def test_kv_events_arrive_to_the_block(captures, publish, exporting, run, stored
     payloads = event_payloads(captures / "vllm" / run / "kv_events.jsonl")
     endpoint, replay = publish(payloads)
     exporter = exporting(
-        engines=(replace(SETTINGS, events_endpoint=endpoint, events_replay_endpoint=replay),)
+        engines=(replace(ENGINE_SETTINGS, events_endpoint=endpoint, events_replay_endpoint=replay),)
     )
     await_true(lambda: received(exporter, "vllm_events", len(payloads)), "every batch was read")
 
@@ -254,7 +231,9 @@ def test_a_load_is_split_between_the_tiers_below(captures, publish, exporting, r
     hook, hook_replay = publish(admissions)
     endpoint, replay = publish(records)
     exporter = exporting(
-        engines=(replace(SETTINGS, hook_endpoint=hook, hook_replay_endpoint=hook_replay, lmcache="node"),),
+        engines=(
+            replace(ENGINE_SETTINGS, hook_endpoint=hook, hook_replay_endpoint=hook_replay, lmcache="node"),
+        ),
         lmcache=(
             LmcacheSettings(
                 name="node",

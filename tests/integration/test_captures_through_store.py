@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from collectors.collector import Collector
 from exporters.process import Exporter
-from tests.captured import ENGINE, event_payloads, hook_payloads
+from tests.captured import ENGINE, ENGINE_SETTINGS, event_payloads, hook_payloads
 from tests.exporting import await_true
 from tests.page_server import PageServer
 from tierscope.domain.requests import TokenSplit
-from tierscope.domain.settings import CollectorSettings, EngineSettings, ExporterSettings, FeedSource
+from tierscope.domain.settings import CollectorSettings, ExporterSettings, FeedSource
 from tierscope.domain.window import TimeSpan
-from tierscope.feed.stream_publisher import StreamPublisher
 
 ALL_TIME = TimeSpan(0.0, 1e11)
-ANY = "tcp://127.0.0.1:*"
-SETTINGS = EngineSettings(
-    namespace=ENGINE.namespace, endpoint=ENGINE.endpoint, replica=ENGINE.replica, rank=ENGINE.rank
-)
 COUNTED = {
     "vllm/run-a-prefix-cache": TokenSplit(11_244, l0=3_488, computed=7_756),
     "vllm/run-b-offload-tiers": TokenSplit(15_193, l0=3_072, l1=256, l2=3_776, computed=8_089),
@@ -30,25 +25,6 @@ RECORDED = {
     "a_alone": TokenSplit(15_976, l0=3_488, computed=12_488),
     "b_offloading": TokenSplit(16_588, l0=3_488, l1=256, l2=1_312, computed=11_532),
 }
-
-
-@pytest.fixture
-def opened():
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-def publish(opened):
-    """Return a function that publishes payloads on a stream of its own; it returns both its addresses."""
-
-    def publish_all(payloads):
-        publisher = opened.enter_context(closing(StreamPublisher(ANY, ANY, buffer_bytes=1 << 26)))
-        for payload in payloads:
-            publisher.publish(payload)
-        return publisher.endpoint, publisher.replay_endpoint
-
-    return publish_all
 
 
 @pytest.fixture
@@ -97,7 +73,7 @@ def test_an_engines_own_counters_are_in_the_store(captures, opened, exporting, c
     """From the page before a workload to the page after it, as the engine counts."""
     pages = opened.enter_context(PageServer())
     pages.pages["/metrics"] = (captures / run / "metrics_before.txt").read_bytes()
-    reader = collecting(exporting(replace(SETTINGS, metrics_url=f"{pages.url}/metrics")))
+    reader = collecting(exporting(replace(ENGINE_SETTINGS, metrics_url=f"{pages.url}/metrics")))
     await_true(lambda: reader.row_counts()["tier_samples"], "the first page was read")
 
     pages.pages["/metrics"] = (captures / run / "metrics_after.txt").read_bytes()
@@ -113,7 +89,7 @@ def test_hook_records_are_in_the_store(captures, publish, exporting, collecting,
     """Sums, window and completeness of the requests, each record once although its exporter restarts."""
     payloads = hook_payloads(captures / "observer" / run)
     endpoint, replay = publish(payloads)
-    engine = replace(SETTINGS, hook_endpoint=endpoint, hook_replay_endpoint=replay)
+    engine = replace(ENGINE_SETTINGS, hook_endpoint=endpoint, hook_replay_endpoint=replay)
     exporter = exporting(engine)
     reader = collecting(exporter)
     await_true(lambda: covered(reader, "vllm_hook") == (len(payloads), 0), "every record is stored")
@@ -140,7 +116,7 @@ def test_kv_events_are_in_the_store_once(captures, publish, exporting, collectin
     """Blocks stored and evicted, as counted in the recorded stream, although the exporter restarts."""
     payloads = event_payloads(captures / "vllm" / "run-b-offload-tiers" / "kv_events.jsonl")
     endpoint, replay = publish(payloads)
-    engine = replace(SETTINGS, events_endpoint=endpoint, events_replay_endpoint=replay)
+    engine = replace(ENGINE_SETTINGS, events_endpoint=endpoint, events_replay_endpoint=replay)
     exporter = exporting(engine)
     reader = collecting(exporter)
     await_true(lambda: covered(reader, "vllm_events") == (len(payloads), 0), "every batch is stored")

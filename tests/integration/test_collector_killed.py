@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.collector_process import started_collector
 from tests.exporting import await_true
 from tests.ledgers import START, Ledger
 from tierscope.domain.batch import FeedBatch
 from tierscope.domain.events import LedgerEntry, SourceCoverage
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
+from tierscope.domain.settings import CollectorSettings, FeedSource
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.storage.duckdb_reader import DuckDbReader
@@ -26,42 +26,28 @@ ALL_TIME = TimeSpan(0.0, 1e11)
 BATCHES = 400
 ROOM_FOR_ALL = 1 << 26
 
-COLLECTOR = """
-import json, signal, sys, threading
-from collectors.collector import Collector
-from tierscope.domain.settings import CollectorSettings, FeedSource
 
-class Abstention:
-    def to_json(self):
-        return {"status": "insufficient_evidence"}
-
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-store_path, *feeds = json.loads(sys.argv[1])
-settings = CollectorSettings(
-    store_path=store_path,
-    feeds=tuple(FeedSource(**feed) for feed in feeds),
-    flush_seconds=0.01,
-    flush_rows=50,
-    keep_raw_seconds=1e10,  # the ledgers are of long ago
-    keep_hourly_seconds=2e10,
-)
-collector = Collector(settings, recommend=lambda *_, **__: Abstention())
-collector.start()
-stop.wait()
-collector.close()
-"""
-
-
-def start_collector(
-    store: Path, publishers: list[FeedPublisher], repository: Path
-) -> subprocess.Popen[bytes]:
-    feeds = [
-        {"name": p.name, "endpoint": p.endpoint, "replay_endpoint": p.replay_endpoint} for p in publishers
-    ]
-    return subprocess.Popen(
-        [sys.executable, "-c", COLLECTOR, json.dumps([str(store), *feeds])], cwd=repository
+def start_collector(store: Path, publishers: list[FeedPublisher]) -> subprocess.Popen[str]:
+    settings = CollectorSettings(
+        store_path=str(store),
+        feeds=tuple(
+            FeedSource(name=p.name, endpoint=p.endpoint, replay_endpoint=p.replay_endpoint)
+            for p in publishers
+        ),
+        flush_seconds=0.01,
+        flush_rows=50,
+        keep_raw_seconds=1e10,  # the ledgers are of long ago
+        keep_hourly_seconds=2e10,
     )
+    return started_collector(settings, store.parent)
+
+
+def end(collector: subprocess.Popen[str], how: signal.Signals) -> int:
+    collector.send_signal(how)
+    status = collector.wait()
+    if collector.stdout is not None:
+        collector.stdout.close()
+    return status
 
 
 def publisher(name: str, buffer_bytes: int) -> FeedPublisher:
@@ -89,7 +75,7 @@ def entries_of(batches: list[FeedBatch]) -> list[LedgerEntry]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_collector_killed_twice_has_everything_in_the_end(tmp_path, repository, seed):
+def test_a_collector_killed_twice_has_everything_in_the_end(tmp_path, seed):
     """While exporters can replay, kills cost nothing: tokens, requests and batches are all there, once."""
     rng = random.Random(seed)
     store = tmp_path / "store.duckdb"
@@ -97,23 +83,21 @@ def test_a_collector_killed_twice_has_everything_in_the_end(tmp_path, repository
     ledgers = [Ledger(seed, exporter=p.name).batches(BATCHES) for p in publishers]
     published = 0
     for target in (BATCHES // 3, 2 * BATCHES // 3):
-        collector = start_collector(store, publishers, repository)
+        collector = start_collector(store, publishers)
         enough = rng.randrange(2 * published + 1, 2 * target)
         for number in range(published, target):
             for feed, ledger in zip(publishers, ledgers, strict=True):
                 feed.publish(ledger[number].entries)
         published = target
         await_true(lambda enough=enough: heard(store) >= enough, f"{enough} batches are stored")
-        collector.send_signal(signal.SIGKILL)
-        collector.wait()
+        end(collector, signal.SIGKILL)
         (tmp_path / "store.duckdb.sock").unlink()
     for number in range(published, BATCHES):
         for feed, ledger in zip(publishers, ledgers, strict=True):
             feed.publish(ledger[number].entries)
-    collector = start_collector(store, publishers, repository)
+    collector = start_collector(store, publishers)
     await_true(lambda: heard(store) == 2 * BATCHES, "all batches are stored")
-    collector.terminate()
-    assert collector.wait() == 0
+    assert end(collector, signal.SIGTERM) == 0
     for feed in publishers:
         feed.close()
 
@@ -131,24 +115,22 @@ def test_a_collector_killed_twice_has_everything_in_the_end(tmp_path, repository
         assert (window.totals(), window.accesses) == (served(entries), chains)
 
 
-def test_what_an_exporter_could_not_replay_is_exactly_what_coverage_says(tmp_path, repository):
+def test_what_an_exporter_could_not_replay_is_exactly_what_coverage_says(tmp_path):
     """A ring that overran while the collector was dead leaves a gap: stored plus missing is everything."""
     store = tmp_path / "store.duckdb"
     ledger = Ledger(3).batches(BATCHES)
     feed = publisher("node-1", buffer_bytes=10_000)
-    collector = start_collector(store, [feed], repository)
+    collector = start_collector(store, [feed])
     for batch in ledger[:50]:
         feed.publish(batch.entries)
         await_true(lambda n=batch.position.sequence: heard(store) > n or n % 10, "it keeps up")
-    collector.send_signal(signal.SIGKILL)
-    collector.wait()
+    end(collector, signal.SIGKILL)
     (tmp_path / "store.duckdb.sock").unlink()
     for batch in ledger[50:]:
         feed.publish(batch.entries)
-    collector = start_collector(store, [feed], repository)
+    collector = start_collector(store, [feed])
     await_true(lambda: heard(store) == BATCHES, "every batch is stored or known to be lost")
-    collector.terminate()
-    assert collector.wait() == 0
+    assert end(collector, signal.SIGTERM) == 0
     feed.close()
 
     with closing(DuckDbReader.open(store)) as reader:

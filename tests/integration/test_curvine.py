@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 
 import pytest
 
@@ -16,12 +15,6 @@ from tierscope.domain.settings import CurvineSettings, ExporterSettings
 from tierscope.registry import metrics, pool_metrics
 
 CHUNK = 14_680_064
-
-
-@pytest.fixture
-def opened():
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

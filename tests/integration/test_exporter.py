@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 
 import msgspec
 import pytest
 
 from exporters.process import Exporter
-from tests.captured import ENGINE, hook_payloads
+from tests.captured import ENGINE, ENGINE_SETTINGS, hook_payloads
 from tests.exporting import Scrape, await_true, first_batches
 from tests.otlp_receiver import OtlpReceiver
 from tests.page_server import PageServer
@@ -20,7 +20,7 @@ from tests.ports import free_port
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
-from tierscope.domain.settings import CurvineSettings, EngineSettings, ExporterSettings, LmcacheSettings
+from tierscope.domain.settings import CurvineSettings, ExporterSettings, LmcacheSettings
 from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.registry import metrics
 from tierscope.testbed.config import TestbedConfig
@@ -31,9 +31,6 @@ HOOK = f"vllm_hook:{ENGINE}"
 EVENTS = f"vllm_events:{ENGINE}"
 PAGE = f"vllm_metrics:{ENGINE}"
 
-SETTINGS = EngineSettings(
-    namespace=ENGINE.namespace, endpoint=ENGINE.endpoint, replica=ENGINE.replica, rank=ENGINE.rank
-)
 ENGINE_PAGE = b"""vllm:prompt_tokens_total{engine="0",model_name="m"} 5
 vllm:prompt_tokens_by_source_total{engine="0",model_name="m",source="local_compute"} 5
 """
@@ -42,19 +39,8 @@ pack = msgspec.msgpack.encode
 
 
 @pytest.fixture
-def opened():
-    with ExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
 def pages(opened):
     return opened.enter_context(PageServer({"/metrics": ENGINE_PAGE}))
-
-
-@pytest.fixture
-def publisher(opened):
-    return opened.enter_context(closing(StreamPublisher(ANY, ANY, buffer_bytes=1 << 26)))
 
 
 @pytest.fixture
@@ -99,14 +85,16 @@ def first(rid):
 
 
 def hook_engine(publisher):
-    return replace(SETTINGS, hook_endpoint=publisher.endpoint, hook_replay_endpoint=publisher.replay_endpoint)
+    return replace(
+        ENGINE_SETTINGS, hook_endpoint=publisher.endpoint, hook_replay_endpoint=publisher.replay_endpoint
+    )
 
 
 def test_an_unreachable_engine_is_named_once_and_the_rest_goes_on(pages, exporting, caplog):
     """UD-19: its source is down and incomplete; the other engine's numbers are all there."""
     caplog.set_level(logging.WARNING)
-    gone = replace(SETTINGS, replica="gone", metrics_url=f"http://127.0.0.1:{free_port()}/metrics")
-    exporter = exporting(gone, replace(SETTINGS, metrics_url=f"{pages.url}/metrics"))
+    gone = replace(ENGINE_SETTINGS, replica="gone", metrics_url=f"http://127.0.0.1:{free_port()}/metrics")
+    exporter = exporting(gone, replace(ENGINE_SETTINGS, metrics_url=f"{pages.url}/metrics"))
     lost = "vllm_metrics:serving/chat/gone/0"
     await_true(lambda: messages(exporter, lost).get("missing", 0) >= 5, "it was tried five times")
     await_true(lambda: messages(exporter, PAGE).get("received", 0) >= 5, "the other was read five times")
@@ -122,11 +110,11 @@ def test_sources_that_hang_delay_neither_scrapes_nor_the_others(pages, exporting
     """Two of three pages accept and never answer: a scrape is read meanwhile, and the third goes on."""
     pages.hung |= {"/slow/metrics", "/slower/metrics"}
     hanging = [
-        replace(SETTINGS, replica=name, metrics_url=f"{pages.url}/{name}/metrics")
+        replace(ENGINE_SETTINGS, replica=name, metrics_url=f"{pages.url}/{name}/metrics")
         for name in ("slow", "slower")
     ]
     exporter = exporting(
-        *hanging, replace(SETTINGS, metrics_url=f"{pages.url}/metrics"), timeout_seconds=60.0
+        *hanging, replace(ENGINE_SETTINGS, metrics_url=f"{pages.url}/metrics"), timeout_seconds=60.0
     )
     await_true(lambda: len(pages.hung & set(pages.asked)) == 2, "both were asked and hang")
 
@@ -161,7 +149,7 @@ def test_garbage_on_a_page_costs_its_lines(pages, exporting, caplog):
     """It is counted at every reading, named once with its line, and the counters beside it are read."""
     caplog.set_level(logging.WARNING)
     pages.pages["/metrics"] = b"}{ garbage\n" + ENGINE_PAGE
-    exporter = exporting(replace(SETTINGS, metrics_url=f"{pages.url}/metrics"))
+    exporter = exporting(replace(ENGINE_SETTINGS, metrics_url=f"{pages.url}/metrics"))
     await_true(lambda: messages(exporter, PAGE).get("received", 0) >= 3, "it was read three times")
 
     unknown = scrape(exporter).sums(metrics.UNKNOWN_INPUT, "source", "what")
@@ -224,7 +212,7 @@ def test_lost_events_are_missing_and_residency_is_absent(opened, exporting, page
         small.publish(pack([1.0, [event], 0]))
     exporter = exporting(
         replace(
-            SETTINGS,
+            ENGINE_SETTINGS,
             metrics_url=f"{pages.url}/metrics",
             events_endpoint=small.endpoint,
             events_replay_endpoint=small.replay_endpoint,

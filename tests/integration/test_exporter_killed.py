@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import pytest
 
-from tests.streaming import unused_endpoint
+from tests.staged import feed_to_be, started
 from tierscope.cli import demo_run
 from tierscope.cli.demo_sums import scraped_tokens
 from tierscope.cli.processes import Child
-from tierscope.cli.settings_file import write_settings
 from tierscope.domain.identity import SourceKind
-from tierscope.domain.settings import CollectorSettings, FeedSource, Settings
+from tierscope.domain.settings import CollectorSettings, Settings
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.serving import RemoteReader
 from tierscope.testbed.testbed import Testbed
@@ -38,13 +35,6 @@ def until(condition: Callable[[], bool]) -> bool:
     return True
 
 
-@pytest.fixture
-def opened() -> Iterator[ExitStack]:
-    """What a test started, closed in the opposite order."""
-    with ExitStack() as stack:
-        yield stack
-
-
 def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
     opened, tmp_path: Path, monkeypatch, repository
 ):
@@ -57,7 +47,7 @@ def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
     testbed = Testbed(demo_run.testbed_config(demo_run.DemoOptions(None, 15.0, 1, 2, None)))
     testbed.start()
     opened.callback(testbed.stop)
-    feed = FeedSource(name=NAME, endpoint=unused_endpoint(), replay_endpoint=unused_endpoint())
+    feed = feed_to_be(NAME)
     exporter_settings = replace(
         testbed.settings(),
         name=NAME,
@@ -66,13 +56,9 @@ def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
         feed_replay_endpoint=feed.replay_endpoint,
         page_state_file=str(tmp_path / "page.json"),
     )
-    write_settings(Settings(exporter=exporter_settings), tmp_path / "export.yaml")
     collector_settings = CollectorSettings(store_path=str(tmp_path / "store.duckdb"), feeds=(feed,))
-    write_settings(Settings(collector=collector_settings), tmp_path / "collect.yaml")
-    collector = Child(["collect", "--config", str(tmp_path / "collect.yaml")])
-    opened.callback(collector.stop)
-    exporter = Child(["export", "--config", str(tmp_path / "export.yaml")])
-    opened.callback(exporter.stop)
+    collector = started(opened, "collect", Settings(collector=collector_settings), tmp_path)
+    exporter = started(opened, "export", Settings(exporter=exporter_settings), tmp_path)
     reader = RemoteReader(collector.addresses["socket"])
     opened.callback(reader.close)
     deployment = testbed.deployment()
@@ -87,8 +73,7 @@ def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
     before = shown_by(exporter)
     os.kill(exporter.pid, signal.SIGKILL)
     exporter.stop()
-    again = Child(["export", "--config", str(tmp_path / "export.yaml")])
-    opened.callback(again.stop)
+    again = started(opened, "export", Settings(exporter=exporter_settings), tmp_path)
 
     assert testbed.wait(PATIENCE_SECONDS)
     assert until(lambda: stored() == testbed.sent()), (stored(), testbed.sent())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 import pytest
 
@@ -19,12 +19,6 @@ from tierscope.feed.stream_publisher import StreamPublisher
 from tierscope.registry import metrics
 
 ANY = "tcp://127.0.0.1:*"
-
-
-@pytest.fixture
-def opened():
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -11,21 +12,13 @@ from opentelemetry.propagate import extract, inject
 from opentelemetry.trace import SpanKind, set_span_in_context
 
 from exporters.process import Exporter
-from tests.captured import ENGINE, hook_payloads
+from tests.captured import ENGINE_SETTINGS, hook_payloads
 from tests.exporting import Scrape, await_true
 from tests.otlp_receiver import RECEIVERS, attributes_on, tracer_to
-from tierscope.domain.settings import EngineSettings, ExporterSettings, OtlpProtocol
-from tierscope.feed.stream_publisher import StreamPublisher
+from tierscope.domain.settings import ExporterSettings, OtlpProtocol
 from tierscope.registry import metrics
 
-ANY = "tcp://127.0.0.1:*"
 PARTS = ("l0", "l1", "l2", "external", "computed")
-
-
-@pytest.fixture
-def opened():
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture(params=RECEIVERS)
@@ -39,19 +32,10 @@ def receiver(protocol, opened):
 
 
 @pytest.fixture
-def publisher(opened):
-    return opened.enter_context(closing(StreamPublisher(ANY, ANY, buffer_bytes=1 << 26)))
-
-
-@pytest.fixture
 def exporter(opened, publisher, receiver, protocol, tmp_path):
     """Reads the hook of one engine and sends all it has to the receiver."""
-    engine = EngineSettings(
-        namespace=ENGINE.namespace,
-        endpoint=ENGINE.endpoint,
-        replica=ENGINE.replica,
-        hook_endpoint=publisher.endpoint,
-        hook_replay_endpoint=publisher.replay_endpoint,
+    engine = replace(
+        ENGINE_SETTINGS, hook_endpoint=publisher.endpoint, hook_replay_endpoint=publisher.replay_endpoint
     )
     settings = ExporterSettings(
         name="node-1",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import pytest
 
 from exporters.process import Exporter
@@ -14,12 +12,6 @@ from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
 from tierscope.domain.mount_settings import MountSettings
 from tierscope.domain.settings import CurvineSettings, ExporterSettings, LmcacheSettings
 from tierscope.registry import metrics
-
-
-@pytest.fixture
-def opened():
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
-import yaml
 
 from dashboards.boards import BOARDS
 from dashboards.lint.boards import Board, read_board, without_variables
@@ -17,7 +16,7 @@ from dashboards.rules.alerts.pipeline import SOURCE_DOWN
 from dashboards.rules.render import alerts, recordings
 from tests.engine_pages import ODD_ENDINGS, EnginePages
 from tests.populated_page import DOWN, TRACE, populated_samples
-from tests.prometheus_server import PrometheusServer, wait_until
+from tests.prometheus_server import PrometheusServer, shipped_configuration, wait_until
 from tests.vllm_pages import RELEASES
 from tierscope.registry.engine_metrics import VLLM_PREFIX
 from tierscope.registry.metrics import METRICS, REQUEST_TOKENS
@@ -48,16 +47,9 @@ def engines(repository):
 
 
 @pytest.fixture(scope="module")
-def prometheus(page, engines, repository, system_binary, tmp_path_factory):
+def prometheus(page, engines, system_binary, tmp_path_factory):
     """Scrape the page each second, with the example's settings and a target label that ours must outlive."""
-    text = (repository / "deploy/prometheus/prometheus.yml").read_text()
-    configuration = yaml.safe_load(text)
-    configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    configuration["rule_files"] = [str(repository / "dashboards/generated/tierscope-rules.yaml")]
-    target = page.removeprefix("http://").removesuffix("/metrics")
-    configuration["scrape_configs"][0]["static_configs"] = [
-        {"targets": [target], "labels": {"namespace": "monitoring"}}
-    ]
+    configuration = shipped_configuration(page, scrape_seconds=1, labels={"namespace": "monitoring"})
     configuration["scrape_configs"] += engines.scrapes()
     server = PrometheusServer(
         system_binary("prometheus", package="prometheus"),

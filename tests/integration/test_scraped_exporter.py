@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import httpx
 import pytest
-import yaml
 
 from dashboards.boards import BOARDS
 from dashboards.lint.boards import read_board, without_variables
 from exporters.process import Exporter
 from tests.exporting import await_true
-from tests.prometheus_server import PrometheusServer, wait_until
+from tests.prometheus_server import PrometheusServer, shipped_configuration, wait_until
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.tiers import Origin
 from tierscope.registry.advice_metrics import GHOST_HIT_RATIO
@@ -47,13 +46,9 @@ def exporter(opened, testbed, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def prometheus(opened, exporter, repository, system_binary, tmp_path_factory):
+def prometheus(opened, exporter, system_binary, tmp_path_factory):
     """Scrapes the exporter each second with the shipped scrape settings."""
-    configuration = yaml.safe_load((repository / "deploy/prometheus/prometheus.yml").read_text("utf-8"))
-    configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    configuration["rule_files"] = [str(repository / "dashboards/generated/tierscope-rules.yaml")]
-    target = exporter.addresses.metrics_url.removeprefix("http://").removesuffix("/metrics")
-    configuration["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+    configuration = shipped_configuration(exporter.addresses.metrics_url, scrape_seconds=1)
     binary = system_binary("prometheus", package="prometheus")
     server = PrometheusServer(binary, configuration, tmp_path_factory.mktemp("prometheus"))
     opened.callback(server.close)

@@ -10,16 +10,15 @@ import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 from urllib.parse import urlsplit
 
 from tests import lakes
 from tests.load.namespaces import name, tmpfs
 from tests.ports import free_port
 from tests.processes import alive, running
+from tests.staged import Staged, feed_to_be, settings_file
 from tierscope.cli.output import stderr
 from tierscope.cli.processes import Restarter
-from tierscope.cli.settings_file import write_settings
 from tierscope.domain.errors import StoreUnusable, TierscopeError
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.settings import CollectorSettings, EngineSettings, FeedSource, Settings
@@ -85,26 +84,19 @@ def _started(arguments: list[str]) -> Restarter:
     return Restarter(arguments)
 
 
-class Stage:
+class Stage(Staged):
     """Everything that runs; entered, traffic flows."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._opened = ExitStack()
         self._stopping = threading.Event()
         self.testbed = Traffic(CONFIG)
         self.names = [f"engine-{number}.chaos" for number in range(REPLICAS)]
         self.processes: dict[str, Restarter] = {}
 
-    def __enter__(self) -> Self:
-        with ExitStack() as opened:
-            self._start(opened)
-            self._opened = opened.pop_all()
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        self._opened.close()
+        super().__exit__()
 
     def _start(self, opened: ExitStack) -> None:
         self.postgres = opened.enter_context(lakes.postgres(crashes=True))
@@ -133,11 +125,7 @@ class Stage:
             self._by_name(engine, self.names[mine.start + index], who)
             for index, engine in enumerate(told.engines[mine])
         ]
-        feed = FeedSource(
-            name=who,
-            endpoint=f"tcp://127.0.0.1:{free_port()}",
-            replay_endpoint=f"tcp://127.0.0.1:{free_port()}",
-        )
+        feed = feed_to_be(who)
         settings = dataclasses.replace(
             told,
             name=who,
@@ -179,8 +167,7 @@ class Stage:
         self._keep(opened, "serve", f"server-{number}", Settings(collector=collector))
 
     def _keep(self, opened: ExitStack, command: str, who: str, settings: Settings) -> None:
-        path = self._folder / f"{who}.yaml"
-        write_settings(settings, path)
+        path = settings_file(self._folder, who, settings)
         self.processes[who] = _started([command, "--config", str(path)])
         opened.callback(self.processes[who].stop)
 

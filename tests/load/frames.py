@@ -29,6 +29,7 @@ from tierscope.testbed.workload.mixed import MixedWorkload
 Offsets = npt.NDArray[np.int64]
 
 STEP_SECONDS = 0.1
+MOST_PROMPT_TOKENS = 8_000
 DRAIN_SECONDS = 5.0
 """Longer than any answer takes."""
 PAGE_SECONDS = 1.0
@@ -234,16 +235,9 @@ class _Finder:
 
 def recordings(cycle_seconds: float) -> list[Recording]:
     """Serve one cycle of traffic on `REPLICAS` engines, and keep what they said."""
-    config = replace(CONFIG, duration_seconds=cycle_seconds)
+    config = replace(CONFIG, duration_seconds=cycle_seconds, max_prompt_tokens=MOST_PROMPT_TOKENS)
     ears = [_Ear(index, cycle_seconds) for index in range(REPLICAS)]
-    workload = MixedWorkload(
-        config.mix,
-        seed=config.seed,
-        block_tokens=config.block_tokens,
-        max_prompt_tokens=8_000,
-        until_seconds=cycle_seconds,
-    )
-    fleet = Fleet(config, workload, observe=lambda index: ears[index].writer)
+    fleet = Fleet(config, MixedWorkload.of(config), observe=lambda index: ears[index].writer)
     steps = round((cycle_seconds + DRAIN_SECONDS) / STEP_SECONDS)
     for step in range(steps):
         now = (step + 1) * STEP_SECONDS
@@ -260,15 +254,7 @@ def recordings(cycle_seconds: float) -> list[Recording]:
     return [ear.recording for ear in ears]
 
 
-_FACTS = EngineFacts(
-    model=CONFIG.model,
-    blocks=CONFIG.l0_blocks,
-    block_tokens=CONFIG.block_tokens,
-    bytes_per_token=CONFIG.bytes_per_token,
-    slots=CONFIG.slots,
-    started_unix_seconds=0.0,
-    tier_split=True,
-)
+_FACTS = EngineFacts.of(CONFIG, started_unix_seconds=0.0)
 
 
 def _lines(page: bytes) -> list[tuple[str, float, bool]]:

@@ -12,18 +12,16 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import numpy as np
-import yaml
 
 from tests.exporting import Scrape
 from tests.load.measuring import Table, disk_bytes
 from tests.ports import free_port
-from tests.prometheus_server import PrometheusServer
-from tierscope.cli.processes import Child
-from tierscope.cli.settings_file import write_settings
+from tests.prometheus_server import PrometheusServer, shipped_configuration
+from tests.staged import Staged, feed_of, started
 from tierscope.domain.deployment import Deployment, RoutingPolicy, TierConfig
 from tierscope.domain.identity import SourceKind
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
@@ -31,7 +29,6 @@ from tierscope.domain.settings import (
     CollectorSettings,
     EngineSettings,
     ExporterSettings,
-    FeedSource,
     Settings,
 )
 from tierscope.domain.tiers import Tier
@@ -42,7 +39,6 @@ from tierscope.storage.serving import RemoteReader
 
 ALL_TIME = TimeSpan(0.0, 1e11)
 NAMESPACE = "load"
-READY_SECONDS = 300.0
 BUFFER_BYTES = 64 * 2**20
 WINDOW_SECONDS = 300.0
 """What a process may hold is full within minutes, so that a soak can show that it stays there."""
@@ -125,25 +121,18 @@ class Engines:
                 pipe.close()
 
 
-class System:
+class System(Staged):
     """Everything between the engines and who asks; entered, it runs, and the engines wait for `go`."""
 
     def __init__(self, size: Size, folder: Path, repository: Path, prometheus: str) -> None:
         self._size, self._folder, self._repository, self._binary = size, folder, repository, prometheus
-        self._opened = ExitStack()
         self._asked: list[float] = []
         self.answers: Counter[str] = Counter()
         self._asking = threading.Event()
 
-    def __enter__(self) -> Self:
-        with ExitStack() as opened:
-            self._start(opened)
-            self._opened = opened.pop_all()
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._asking.set()
-        self._opened.close()
+        super().__exit__()
 
     def _start(self, opened: ExitStack) -> None:
         size = self._size
@@ -155,11 +144,10 @@ class System:
         for node in range(size.nodes):
             engines = self.engines.settings[node * per_node : (node + 1) * per_node]
             exporter = ExporterSettings(name=f"node-{node}", engines=engines, feed_buffer_bytes=BUFFER_BYTES)
-            settings = Settings(exporter=exporter)
-            child = self._child(opened, "export", f"node-{node}", settings)
+            name = f"node-{node}"
+            child = started(opened, "export", Settings(exporter=exporter), self._folder, name=name)
             self.exporters.append(child)
-            where = child.addresses["feed_endpoint"], child.addresses["feed_replay_endpoint"]
-            feeds.append(FeedSource(name=f"node-{node}", endpoint=where[0], replay_endpoint=where[1]))
+            feeds.append(feed_of(name, child.addresses))
         self.store = self._folder / "store"
         self.store.mkdir()
         self.endpoints = sorted({one.endpoint for one in self.engines.settings})
@@ -170,13 +158,13 @@ class System:
             deployments=tuple(self._deployment(name) for name in self.endpoints),
             advise_window_seconds=WINDOW_SECONDS,
         )
-        self.serve = self._child(opened, "serve", "serve", Settings(collector=collector))
+        self.serve = started(opened, "serve", Settings(collector=collector), self._folder)
         self.collector_url = f"http://127.0.0.1:{collector.listen_port}/metrics"
         self.collector_pid = int(self.serve.addresses["collector_pid"])
         self.reader = RemoteReader(self.store / "store.duckdb.sock")
         opened.callback(self.reader.close)
         pages = [one.addresses["metrics_url"] for one in self.exporters] + [self.collector_url]
-        self.prometheus = PrometheusServer(self._binary, self._configuration(pages), self._folder)
+        self.prometheus = PrometheusServer(self._binary, shipped_configuration(*pages), self._folder)
         opened.callback(self.prometheus.close)
         threading.Thread(target=self._ask, daemon=True).start()
         self.table = Table(
@@ -188,13 +176,6 @@ class System:
                 "Prometheus": [self.prometheus.pid],
             }
         )
-
-    def _child(self, opened: ExitStack, command: str, name: str, settings: Settings) -> Child:
-        path = self._folder / f"{name}.yaml"
-        write_settings(settings, path)
-        child = Child([command, "--config", str(path)], ready_seconds=READY_SECONDS)
-        opened.callback(child.stop)
-        return child
 
     def _deployment(self, endpoint: str) -> Deployment:
         return Deployment(
@@ -210,14 +191,6 @@ class System:
             ),
             bytes_per_token=57_344.0,
         )
-
-    def _configuration(self, pages: list[str]) -> dict[str, Any]:
-        found = yaml.safe_load((self._repository / "deploy/prometheus/prometheus.yml").read_text())
-        found["rule_files"] = [str(self._repository / "dashboards/generated/tierscope-rules.yaml")]
-        targets = [page.removeprefix("http://").removesuffix("/metrics") for page in pages]
-        found["scrape_configs"][0]["static_configs"] = [{"targets": targets}]
-        found.pop("alerting", None)
-        return dict(found)
 
     def _ask(self) -> None:
         """One who polls an endpoint's recommendation once a second."""

@@ -12,14 +12,13 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-import yaml
 
 from dashboards.boards import BOARDS
 from tests.browser import Browser
 from tests.engine_pages import EnginePages
 from tests.grafana_page import ServedFolder, built_page
 from tests.populated_page import populated_samples
-from tests.prometheus_server import PrometheusServer, wait_until
+from tests.prometheus_server import PrometheusServer, shipped_configuration, wait_until
 from tierscope.registry.metrics import REQUEST_TOKENS
 from tierscope.telemetry.prometheus import MetricsServer
 
@@ -55,14 +54,7 @@ def prometheus(repository, system_binary, tmp_path_factory):
     started = time.monotonic()
     page = MetricsServer("127.0.0.1", 0, lambda: populated_samples(time.monotonic() - started))
     engines = EnginePages(repository / "tests/fixtures/captures")
-    configuration = yaml.safe_load((repository / "deploy/prometheus/prometheus.yml").read_text())
-    configuration["global"] = {
-        "scrape_interval": f"{SCRAPE_SECONDS}s",
-        "evaluation_interval": f"{SCRAPE_SECONDS}s",
-    }
-    configuration["rule_files"] = [str(repository / "dashboards/generated/tierscope-rules.yaml")]
-    target = page.url.removeprefix("http://").removesuffix("/metrics")
-    configuration["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+    configuration = shipped_configuration(page.url, scrape_seconds=SCRAPE_SECONDS)
     configuration["scrape_configs"] += engines.scrapes()
     server = PrometheusServer(
         system_binary("prometheus", package="prometheus"),

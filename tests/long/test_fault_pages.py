@@ -22,13 +22,12 @@ PAGE_SECONDS = 1500.0
 
 
 @pytest.fixture
-def running(request, tmp_path, repository, system_binary):
+def running(request, tmp_path, system_binary):
     """The deployment for a kind of fault, watched."""
     config = deployment(request.param, 1, warm_seconds=1.0, after_seconds=1.0)
     with FaultyDeployment(
         replace(config, faults=Faults()),
         tmp_path,
-        repository,
         prometheus=system_binary("prometheus", package="prometheus"),
         manager=system_binary("prometheus-alertmanager", package="prometheus-alertmanager"),
     ) as running:

@@ -5,22 +5,21 @@ python -m pytest -m long tests/long/test_lake_collectors.py -s      # prints how
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, closing
-from dataclasses import asdict
 
 import pytest
 
+from tests.collector_process import READY, started_collector
 from tests.exporting import await_true
 from tests.lakes import Lake
 from tests.ledgers import START, Ledger
 from tests.long_sample import SAMPLED
 from tierscope.domain.requests import NO_TOKENS, RequestRecord
+from tierscope.domain.settings import CollectorSettings, FeedSource
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.storage.duckdb_reader import DuckDbReader
@@ -29,38 +28,6 @@ ALL_TIME = TimeSpan(0.0, 1e11)
 EXPORTERS, BATCHES = (8, 80) if SAMPLED else (24, 240)
 LEASE_SECONDS = 3.0
 PATIENCE_SECONDS = 240.0
-
-COLLECTOR = """
-import json, signal, sys, threading
-from collectors.collector import Collector
-from tierscope.domain.lake_settings import LakeSettings
-from tierscope.domain.settings import CollectorSettings, FeedSource
-
-class Abstention:
-    def to_json(self):
-        return {"status": "insufficient_evidence"}
-
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-store, lake, socket_path, feeds = json.loads(sys.argv[1])
-collector = Collector(
-    CollectorSettings(
-        store_path=store,
-        lake=LakeSettings(**lake),
-        socket_path=socket_path,
-        feeds=tuple(FeedSource(**feed) for feed in feeds),
-        flush_seconds=0.5,
-        maintain_seconds=5.0,
-        keep_raw_seconds=1e10,  # the ledgers are of long ago
-        keep_hourly_seconds=2e10,
-    ),
-    recommend=lambda *_, **__: Abstention(),
-)
-collector.start()
-print("ready", flush=True)
-stop.wait()
-collector.close()
-"""
 
 
 class Publishing:
@@ -86,12 +53,20 @@ class Publishing:
             feed.close()
 
 
-def start_collector(lake: Lake, feeds, socket_path, repository) -> subprocess.Popen[str]:
-    sources = [{"name": f.name, "endpoint": f.endpoint, "replay_endpoint": f.replay_endpoint} for f in feeds]
-    settings = json.dumps([lake.name, asdict(lake.settings), str(socket_path), sources])
-    return subprocess.Popen(
-        [sys.executable, "-c", COLLECTOR, settings], cwd=repository, stdout=subprocess.PIPE, text=True
+def start_collector(lake: Lake, feeds, folder, name) -> subprocess.Popen[str]:
+    settings = CollectorSettings(
+        store_path=lake.name,
+        lake=lake.settings,
+        socket_path=str(folder / f"{name}.sock"),
+        feeds=tuple(
+            FeedSource(name=f.name, endpoint=f.endpoint, replay_endpoint=f.replay_endpoint) for f in feeds
+        ),
+        flush_seconds=0.5,
+        maintain_seconds=5.0,
+        keep_raw_seconds=1e10,  # the ledgers are of long ago
+        keep_hourly_seconds=2e10,
     )
+    return started_collector(settings, folder, name)
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -103,7 +78,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.long
 def test_one_killed_and_one_stopped_collector_lose_nothing_and_store_nothing_twice(
-    postgres, tmp_path, repository, capsys
+    postgres, tmp_path, capsys
 ):
     """Who is left takes their exporters; what the stopped one had in hand is there when it wakes."""
     lake = postgres.lake(tmp_path, lease_seconds=LEASE_SECONDS)
@@ -112,12 +87,12 @@ def test_one_killed_and_one_stopped_collector_lose_nothing_and_store_nothing_twi
         opened.callback(exporters.close)
         collectors = []
         for n in range(3):
-            one = start_collector(lake, exporters.feeds, tmp_path / f"{n}.sock", repository)
+            one = start_collector(lake, exporters.feeds, tmp_path, f"collector-{n}")
             opened.callback(end, one)
             collectors.append(one)
         for one in collectors:
             assert one.stdout is not None
-            assert one.stdout.readline() == "ready\n"
+            assert one.stdout.readline() == READY
         reader = opened.enter_context(closing(DuckDbReader.open(lake.name)))
 
         def heard() -> int:

@@ -7,7 +7,6 @@ import os
 import time
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 
 from dashboards.boards import BOARDS
@@ -15,7 +14,7 @@ from dashboards.lint.boards import Panel, read_board, without_variables
 from tests import populated_page
 from tests.long_sample import SAMPLED
 from tests.page_server import PageServer
-from tests.prometheus_server import PrometheusServer, wait_until
+from tests.prometheus_server import PrometheusServer, shipped_configuration, wait_until
 from tierscope.domain.tiers import Tier
 from tierscope.telemetry.prometheus import SampleCollector
 
@@ -75,22 +74,9 @@ def _page(elapsed_seconds: float) -> bytes:
 
 
 @pytest.fixture
-def prometheus(page, repository, system_binary, tmp_path):
+def prometheus(page, system_binary, tmp_path):
     """Has scraped the page some times and evaluated every rule as often."""
-    configuration = {
-        "global": {
-            "scrape_interval": f"{SCRAPE_SECONDS}s",
-            "scrape_timeout": f"{SCRAPE_SECONDS}s",
-            "evaluation_interval": f"{SCRAPE_SECONDS}s",
-        },
-        "rule_files": [str(repository / "dashboards/generated/tierscope-rules.yaml")],
-        "scrape_configs": yaml.safe_load((repository / "deploy/prometheus/prometheus.yml").read_text())[
-            "scrape_configs"
-        ],
-    }
-    target = page.removeprefix("http://").removesuffix("/metrics")
-    configuration["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
-    configuration["scrape_configs"][0].pop("scrape_interval", None)
+    configuration = shipped_configuration(page, scrape_seconds=SCRAPE_SECONDS)
     server = PrometheusServer(system_binary("prometheus", package="prometheus"), configuration, tmp_path)
     wait_until(
         lambda: any(float(one["value"][1]) >= SCRAPES for one in server.query("sum_over_time(up[1h])")),

@@ -79,15 +79,7 @@ class Sites:
         config, replica = self._config, self._replicas[index]
 
         def page() -> Exposition:
-            facts = EngineFacts(
-                model=config.model,
-                blocks=config.l0_blocks,
-                block_tokens=config.block_tokens,
-                bytes_per_token=config.bytes_per_token,
-                slots=config.slots,
-                started_unix_seconds=replica.started_unix_seconds,
-                tier_split=config.tier_split,
-            )
+            facts = EngineFacts.of(config, started_unix_seconds=replica.started_unix_seconds)
             return vllm_page(self._fleet.engines[index], facts)
 
         return {"/metrics": self._text(page), "/health": self._bytes("text/plain", lambda: b"")}

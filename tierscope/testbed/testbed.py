@@ -180,13 +180,7 @@ class Testbed:
         config = self.config
         if self._trace is not None:
             return TraceWorkload(self._trace, seed=config.seed, until_seconds=config.duration_seconds)
-        return MixedWorkload(
-            config.mix,
-            seed=config.seed,
-            block_tokens=config.block_tokens,
-            max_prompt_tokens=config.max_prompt_tokens,
-            until_seconds=config.duration_seconds,
-        )
+        return MixedWorkload.of(config)
 
     def _started(self) -> Running:
         if self._running is None:

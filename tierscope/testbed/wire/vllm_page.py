@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tierscope.testbed.config import TestbedConfig
 from tierscope.testbed.model.counters import FINISH_REASONS, TTFT_EDGES_SECONDS
 from tierscope.testbed.model.engine import Engine
 from tierscope.testbed.wire.exposition import Exposition, Labels
@@ -21,6 +22,19 @@ class EngineFacts:
     slots: int
     started_unix_seconds: float
     tier_split: bool
+
+    @classmethod
+    def of(cls, config: TestbedConfig, *, started_unix_seconds: float) -> EngineFacts:
+        """What is so of every engine of a testbed, and when this one's life began."""
+        return cls(
+            model=config.model,
+            blocks=config.l0_blocks,
+            block_tokens=config.block_tokens,
+            bytes_per_token=config.bytes_per_token,
+            slots=config.slots,
+            started_unix_seconds=started_unix_seconds,
+            tier_split=config.tier_split,
+        )
 
 
 def vllm_page(engine: Engine, facts: EngineFacts) -> Exposition:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tierscope.testbed.config import Mix
+from tierscope.testbed.config import Mix, TestbedConfig
 from tierscope.testbed.workload.hashes import Chain, mix
 from tierscope.testbed.workload.request import Request
 from tierscope.testbed.workload.session import Prefix, Session, Style
@@ -48,6 +48,17 @@ class MixedWorkload:
     The same seed makes the same sessions whatever the engines do; only when a turn comes depends on
     when the turn before it was answered. Requests are asked for until `until_seconds` (None: for ever).
     """
+
+    @classmethod
+    def of(cls, config: TestbedConfig) -> MixedWorkload:
+        """The traffic of a testbed's configuration, for as long as it lasts."""
+        return cls(
+            config.mix,
+            seed=config.seed,
+            block_tokens=config.block_tokens,
+            max_prompt_tokens=config.max_prompt_tokens,
+            until_seconds=config.duration_seconds,
+        )
 
     def __init__(
         self,

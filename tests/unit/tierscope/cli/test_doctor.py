@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from tests.kubernetes import FOLDER
 from tests.ledgers import START
 from tests.page_server import PageServer
+from tests.ports import unused_endpoint
 from tests.stored import StoredInMemory
-from tests.streaming import unused_endpoint
 from tierscope.cli.doctor_check import Check
 from tierscope.cli.doctor_checks import checks
 from tierscope.cli.main import app

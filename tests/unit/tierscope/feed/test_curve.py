@@ -9,7 +9,8 @@ import zmq
 
 from tests.exporting import await_true
 from tests.feed_keys import Keys
-from tests.streaming import numbered, receive_count, unused_endpoint
+from tests.ports import unused_endpoint
+from tests.streaming import numbered, receive_count
 from tierscope.domain.errors import BadSettings
 from tierscope.feed.curve import read_key, read_names
 from tierscope.feed.stream_publisher import StreamPublisher

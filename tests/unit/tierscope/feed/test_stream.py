@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 import zmq
 
+from tests.ports import unused_endpoint
 from tests.recorded_publisher import RecordedPublisher, answers_from, recorded_frames
 from tests.streaming import (
     PATIENCE_SECONDS,
@@ -16,7 +17,6 @@ from tests.streaming import (
     receive_count,
     receive_until,
     subscribed,
-    unused_endpoint,
 )
 from tierscope.domain.errors import BadSettings, TierscopeError
 from tierscope.feed.frames import END, pack_sequence

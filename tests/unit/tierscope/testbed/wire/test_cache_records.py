@@ -27,13 +27,7 @@ def server(request):
     )
     told: list[dict] = []
     writer = CacheRecordWriter(told.append, config, server="lmcache-0", epoch_unix_seconds=1e9)
-    workload = MixedWorkload(
-        config.mix,
-        seed=config.seed,
-        block_tokens=config.block_tokens,
-        max_prompt_tokens=config.max_prompt_tokens,
-        until_seconds=config.duration_seconds,
-    )
+    workload = MixedWorkload.of(config)
     fleet = Fleet(config, workload, observe=lambda index: Recorder(index, []), watch=lambda _: writer)
     fleet.run_out()
     return told, fleet.engines[0].cache, config
