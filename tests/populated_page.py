@@ -32,8 +32,10 @@ from tierscope.registry.metrics import (
     USED_BYTES,
 )
 from tierscope.registry.miss_metrics import MISS_COST, MISS_SECONDS, MISS_TOKENS
-from tierscope.registry.regression_metrics import TTFT_REGRESSION
+from tierscope.registry.pool_metrics import TTL, WORKERS
+from tierscope.registry.regression_metrics import TTFT_REGRESSION, TTFT_REGRESSION_SECONDS
 from tierscope.registry.tenant_metrics import FORMER_TENANT_TOKENS, TENANT_TOKENS
+from tierscope.registry.transfer_metrics import FAILED_TRANSFERS
 from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
 
 ENGINES = {
@@ -75,7 +77,7 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     "stage": ("raw", "hourly"),
     "result": ("sent", "dropped"),
     "adapter": ("fs",),
-    "action": (*TransferAction, "delete"),
+    "action": tuple(TransferAction),
     "worker": ("worker-0",),
     "storage": ("ssd",),
     "mark": ("high", "low"),
@@ -106,6 +108,11 @@ OWN_VALUES: dict[tuple[Metric, str], tuple[str, ...]] = {
     (MISS_SECONDS, "cause"): tuple(MissCause),
     (MISS_COST, "cause"): tuple(MissCause),
     (ROUTED_HIT_RATIO, "point"): ("best", "predicted", "delivered"),
+    (FAILED_TRANSFERS, "reason"): ("l1_full", "expired", "l1_oom", "l1_contended", "not_found"),
+    (TTL, "action"): ("delete",),
+    (WORKERS, "status"): ("live", "lost"),
+    (TTFT_REGRESSION, "reason"): ("evictions", "routing"),
+    (TTFT_REGRESSION_SECONDS, "reason"): ("evictions", "routing"),
     (REQUESTS, "status"): tuple(RequestStatus),
     (LOOKUP_TOKENS, "result"): ("hit", "miss"),
     (SOURCE_MESSAGES, "result"): ("received", "missing", "undecodable"),

@@ -74,7 +74,7 @@ def overview() -> str:
             Section("How full each tier is", [fill(tier) for tier in Tier]),
             Section("What leaves each tier", [evictions(tier) for tier in Tier]),
             Section("Sources: what these numbers rest on", [sources_up(), complete()], height=7),
-            Section("Do the sources agree?", [agreement(), lost()], height=7),
+            Section("Do the sources agree?", [agreement(), lost()]),
             Section(
                 "Tenants (where exporters are told to tell them)",
                 [tenant_tokens(), tenant_shares()],

@@ -58,9 +58,12 @@ def _now() -> list[Panel]:
 
 def _time_to_live() -> Panel:
     question = Question(
-        "Time to live", TTL, "The pool removes nothing for its age, or no Curvine pool is read"
+        "Time to live",
+        TTL,
+        "The pool removes nothing for its age, or no Curvine pool is read",
+        "The age at which a file is removed.",
     )
-    return listing(question, Query(pool.time_to_live(), ""), unit=SECONDS, of="removed at this age")
+    return listing(question, Query(pool.time_to_live(), ""), unit=SECONDS, of="age")
 
 
 def _watermarks() -> Panel:

@@ -29,6 +29,20 @@ SCRAPES = 16
 """How often Prometheus scrapes before boards are drawn."""
 SHOWN_MINUTES = 2
 WIDTH = 1600
+CUT_OFF = """
+[...document.querySelectorAll('[role=columnheader] *, [role=cell] *, [role=cell]')]
+  .filter((box) => box.clientWidth > 0 && box.scrollWidth > box.clientWidth + 1)
+  .map((box) => box.innerText)
+"""
+"""What stands in a table and does not fit its column."""
+OUT_OF_SIGHT = """
+[...document.querySelectorAll('[data-testid*="VizLegend series"]')].filter((name) => {
+  let box = name.parentElement;
+  while (box && getComputedStyle(box).overflowY === 'visible') box = box.parentElement;
+  return box && name.getBoundingClientRect().bottom > box.getBoundingClientRect().bottom + 1;
+}).map((name) => name.innerText)
+"""
+"""What a legend names and one sees only after scrolling in it."""
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +113,6 @@ def test_a_board_is_drawn_without_an_error_and_no_panel_is_empty(
     assert told["panels"]
     assert [panel["title"] for panel in told["panels"] if not panel["series"]] == []
     assert browser.value("document.querySelectorAll('[data-empty]').length") == 0
+    assert browser.value("document.querySelectorAll('[data-testid*=\"VizLegend series\"]').length") > 0
+    assert browser.value(CUT_OFF) == []
+    assert browser.value(OUT_OF_SIGHT) == []
