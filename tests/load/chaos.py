@@ -7,7 +7,6 @@ line a fault on stderr, and what it all came to as one JSON document on stdout.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -21,8 +20,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tests import lakes
-from tests.load.chaos_stage import Stage
-from tests.load.namespaces import dropped, enter, name
+from tests.load.chaos_stage import DISK_BYTES, Stage
+from tests.load.namespaces import dropped, enter, filled, name
 from tests.processes import tree
 
 LONGEST_SECONDS = 4.0
@@ -96,19 +95,10 @@ def partitioned(which: str) -> Fault:
 
 
 def disk_full(stage: Stage, _rng: random.Random, seconds: float) -> int:
-    """Not a byte of room where the lake's files are."""
-    filler, is_full = stage.disk / "filler", False
-    try:
-        try:
-            with filler.open("wb", buffering=0) as file:
-                while True:
-                    file.write(bytes(1 << 20))
-        except OSError as error:
-            is_full = error.errno == errno.ENOSPC
+    """Not a page of room where the lake's files are."""
+    with filled(stage.disk, DISK_BYTES) as is_full:
         time.sleep(seconds)
-        return int(is_full)
-    finally:
-        filler.unlink(missing_ok=True)
+    return int(is_full)
 
 
 def names_lost(stage: Stage, rng: random.Random, seconds: float) -> int:

@@ -33,7 +33,8 @@ REPLICAS = 4
 EXPORTERS = 2
 SERVERS = 2
 LEASE_SECONDS = 3.0
-DISK_BYTES = 192 * 2**20
+DISK_BYTES = 2**32
+"""Of memory, of which no more is taken than is used: a lake keeps the files that it replaced for an hour."""
 CHECK_SECONDS = 0.25
 START_TRIES = 5
 POLLED = ("vllm_metrics", "lmcache_metrics", "curvine_master", "curvine_workers")

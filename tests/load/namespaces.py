@@ -16,6 +16,7 @@ from pathlib import Path
 
 UNSHARE = ("unshare", "--net", "--mount", "--propagation", "private")
 HOSTS = Path("/etc/hosts")
+FILL_TRIES = 100
 LOCAL_PREFERENCE, DROP_PREFERENCE = "100", "10"
 
 
@@ -53,6 +54,28 @@ def tmpfs(folder: Path, size_bytes: int) -> Iterator[Path]:
         yield folder
     finally:
         _run("umount", "--lazy", str(folder))
+
+
+@contextmanager
+def filled(folder: Path, size_bytes: int) -> Iterator[bool]:
+    """Leave the folder of `tmpfs` no more room than what is in it takes; whether that was done.
+
+    What is written meanwhile is in the way of making it smaller, and is waited for.
+    """
+    shrunk = False
+    for _ in range(FILL_TRIES):
+        has = os.statvfs(folder)
+        used_bytes = (has.f_blocks - has.f_bfree) * has.f_frsize
+        try:
+            _run("mount", "-o", f"remount,size={used_bytes}", str(folder))
+        except subprocess.CalledProcessError:
+            continue
+        shrunk = True
+        break
+    try:
+        yield shrunk
+    finally:
+        _run("mount", "-o", f"remount,size={size_bytes}", str(folder))
 
 
 @contextmanager
