@@ -16,6 +16,7 @@ import numpy as np
 from tests.memory import forget_peak, peak_bytes, resident_bytes
 from tierscope.advice.recommend import recommend
 from tierscope.advice.replay import as_modelled
+from tierscope.advice.routing.study import compare
 from tierscope.domain.deployment import Deployment, RoutingPolicy, TierConfig
 from tierscope.domain.events import SourceCoverage
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
@@ -103,18 +104,39 @@ def _mixed(keys: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Size a small day first, so that nothing is compiled meanwhile."""
-    recommend(day(1000, np.random.default_rng(1)), DEPLOYMENT, now_unix_seconds=DAY)
+    """Size a small day first, and compare routers on it, so that nothing is compiled meanwhile."""
+    small = day(1000, np.random.default_rng(1))
+    recommend(small, DEPLOYMENT, now_unix_seconds=DAY)
+    compare(small, DEPLOYMENT, now_unix_seconds=DAY)
     evidence = day(int(sys.argv[1]), np.random.default_rng(1))
     forget_peak()
-    before, began = resident_bytes(), time.thread_time()
+    before, watch = resident_bytes(), Stopwatch()
     document = recommend(evidence, DEPLOYMENT, now_unix_seconds=DAY)
-    seconds, held = time.thread_time() - began, peak_bytes() - before
+    seconds, core_seconds = watch.read()
+    held = peak_bytes() - before
     print(
-        f"{evidence.window.accesses} {seconds:.2f} {held} block accesses, seconds of a core, bytes beside "
-        f"the window of {before / 2**30:.2f} GiB; load {os.getloadavg()[0]:.0f}; {document.status.value}: "
-        f"{[change.id for change in document.changes]}"
+        f"{evidence.window.accesses} {seconds:.2f} {held} block accesses, seconds, bytes beside the window "
+        f"of {before / 2**30:.2f} GiB; {core_seconds:.2f} seconds of a core; load {os.getloadavg()[0]:.0f}; "
+        f"{document.status.value}: {[change.id for change in document.changes]}"
     )
+    watch = Stopwatch()
+    compared = compare(evidence, DEPLOYMENT, now_unix_seconds=DAY)
+    seconds, core_seconds = watch.read()
+    assert not isinstance(compared, str), compared
+    print(
+        f"routers compared on {compared.sampled_ratio:.1%} of the requests in {seconds:.1f} s, "
+        f"{core_seconds:.1f} s of a core: {len(compared.others)} others than today's"
+    )
+
+
+class Stopwatch:
+    """Seconds, and seconds of a core, since it was made."""
+
+    def __init__(self) -> None:
+        self._began, self._spent = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        return time.perf_counter() - self._began, time.process_time() - self._spent
 
 
 if __name__ == "__main__":

@@ -28,5 +28,6 @@ def test_a_hundred_million_accesses_are_sized_within_a_gibibyte():
     assert accesses > LEAST_BLOCKS * SESSIONS, "the day was not drawn"
     assert "recommend: [" in ran.stdout
     assert "tier_size" in ran.stdout, "no size was advised"
+    assert "routers compared on" in ran.stdout
     assert held > 0
     assert held / accesses < MOST_BYTES_PER_ACCESS

@@ -72,7 +72,7 @@ class _News(NamedTuple):
     number: Int64Array
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _number_in_order(hashes: UInt64Array, offsets: Int64Array) -> tuple[Int32Array, int]:
     """Number hashes, a run at a time; at most half of the table's slots, a power of two, hold a run.
 

@@ -108,7 +108,7 @@ def depth_histogram(
     return np.cumsum(change[:distinct]), int(unseen)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _count_depths(
     paths: Paths,
     block_weight: int,
@@ -179,7 +179,7 @@ def stack_runs(paths: Paths, requests: Int64Array) -> Runs:
     return Runs(offsets, depth, length, fresh)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _stack_runs(
     paths: Paths,
     requests: Int64Array,
@@ -244,7 +244,7 @@ def hit_blocks(runs: Runs, capacities: Int64Array) -> Int32Array:
     return found
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _hit_blocks(runs: Runs, capacities: Int64Array, hits: Int64Array, found: Int32Array) -> None:
     """Fill `found` (m, sizes); `hits` (sizes,) is room to work in."""
     for j in range(len(found)):
@@ -265,7 +265,7 @@ class Served(NamedTuple):
     base: Int64Array
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def add_served(
     runs: Runs,
     requests: Int64Array,
