@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from tierscope.advice.curves import Curve
+from tierscope.advice.curves import Curve, Point
 from tierscope.advice.explain import Explanation, TtftByTier
 from tierscope.analytics.misses import Cause
 from tierscope.analytics.prefixes import SharedPrefix
@@ -82,60 +82,31 @@ def misses(causes: Mapping[Cause, int]) -> Figure:
 
 def curve(tier: Tier, found: Curve) -> Figure:
     """Hit ratio by size of a holder, with today's point and the advised one."""
-    name = f"--{tier.value}"
-    traces: list[JsonValue] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "hit ratio by size",
-            "x": [*found.capacity_bytes],
-            "y": [*found.hit_ratio],
-            "text": [size(one) for one in found.capacity_bytes],
-            "line": {"color": name, "width": 3},
-            "hovertemplate": "%{text}: %{y:.1%}<extra></extra>",
-        }
-    ]
-    for label, point, symbol in (
-        ("today", found.current, "circle"),
-        ("advised", found.recommended, "diamond"),
-    ):
-        if point is not None:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers+text",
-                    "name": label,
-                    "x": [point.capacity_bytes],
-                    "y": [point.hit_ratio],
-                    "text": [label],
-                    "textposition": "bottom center"
-                    if label == "today" and found.recommended
-                    else "top center",
-                    "cliponaxis": False,
-                    "marker": {
-                        "symbol": symbol,
-                        "size": 13,
-                        "color": "--ink" if label == "today" else "--good",
-                    },
-                    "hovertemplate": f"{label}: {size(point.capacity_bytes)}, %{{y:.1%}}<extra></extra>",
-                }
-            )
-    points = [point.capacity_bytes for point in (found.current, found.recommended) if point is not None]
-    least, most = (max(end([*found.capacity_bytes, *points]), 1.0) for end in (min, max))
-    room = max(0.1 * math.log10(most / least), 0.1)
-    ticks = _size_ticks(least, most)
+    line: Figure = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "hit ratio by size",
+        "x": [*found.capacity_bytes],
+        "y": [*found.hit_ratio],
+        "text": [size(one) for one in found.capacity_bytes],
+        "line": {"color": f"--{tier.value}", "width": 3},
+        "hovertemplate": "%{text}: %{y:.1%}<extra></extra>",
+    }
+    points, traces = [], [line]
+    if found.current is not None:
+        place = "bottom center" if found.recommended else "top center"
+        traces.append(_point("today", found.current, place, {"symbol": "circle", "color": "--ink"}))
+        points.append(found.current.capacity_bytes)
+    if found.recommended is not None:
+        mark: Figure = {"symbol": "diamond", "color": "--good"}
+        traces.append(_point("advised", found.recommended, "top center", mark))
+        points.append(found.recommended.capacity_bytes)
     axes: Figure = {
-        "xaxis": {
-            "type": "log",
-            "range": [math.log10(least) - room, math.log10(most) + room],
-            "title": {"text": f"{tier.value.upper()} size of one holder"},
-            "tickvals": [*ticks],
-            "ticktext": [_short_size(tick) for tick in ticks],
-        },
+        "xaxis": _size_axis(tier, [*found.capacity_bytes, *points]),
         "yaxis": {"range": [0, 1.15], "tickformat": ".0%", "nticks": 6},
         "showlegend": False,
     }
-    return _figure(traces, axes, height=300)
+    return _figure([*traces], axes, height=300)
 
 
 def ttft(found: TtftByTier) -> Figure:
@@ -195,6 +166,35 @@ def prefixes(found: tuple[SharedPrefix, ...]) -> Figure:
         "pathbar": {"visible": False},
     }
     return _figure([trace], BARE | {"uniformtext": {"minsize": 10, "mode": "hide"}}, height=380)
+
+
+def _point(label: str, point: Point, text_position: str, mark: Figure) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": label,
+        "x": [point.capacity_bytes],
+        "y": [point.hit_ratio],
+        "text": [label],
+        "textposition": text_position,
+        "cliponaxis": False,
+        "marker": {**mark, "size": 13},
+        "hovertemplate": f"{label}: {size(point.capacity_bytes)}, %{{y:.1%}}<extra></extra>",
+    }
+
+
+def _size_axis(tier: Tier, sizes_bytes: list[float]) -> Figure:
+    """Sizes by their powers, with room at either end for the words at a point."""
+    least, most = (max(end(sizes_bytes), 1.0) for end in (min, max))
+    room = max(0.1 * math.log10(most / least), 0.1)
+    ticks = _size_ticks(least, most)
+    return {
+        "type": "log",
+        "range": [math.log10(least) - room, math.log10(most) + room],
+        "title": {"text": f"{tier.value.upper()} size of one holder"},
+        "tickvals": [*ticks],
+        "ticktext": [_short_size(tick) for tick in ticks],
+    }
 
 
 def _bars(label: str, names: list[str], values: list[float] | list[float | None], colour: str) -> JsonValue:
