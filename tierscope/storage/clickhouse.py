@@ -1,7 +1,8 @@
 """The store's Parquet files as tables and views of ClickHouse: the SQL that goes beside them.
 
-Tables are made from the same rows as DuckDB's. Views are written anew, in ClickHouse's SQL, and say the
-same to the row: `tests/engines/test_clickhouse.py` holds one against the other.
+Tables are made from the same rows as DuckDB's. Of the views those in `VIEWS` are written anew, in
+ClickHouse's SQL, and say the same to the row: `tests/engines/test_clickhouse.py` holds one against the other.
+Views that are not in it are not there.
 """
 
 from __future__ import annotations

@@ -173,9 +173,13 @@ def _write_entries(
 ) -> None:
     # All rows are made before the first is inserted: what cannot be stored shows up while nothing is.
     by_kind: dict[type, list[tuple[int, LedgerEntry]]] = {}
-    for one in found:
-        by_kind.setdefault(type(one[1]), []).append(one)
-    requests = _request_rows(cursor, by_kind.pop(RequestRecord, ()), encoder)
+    admissions: list[tuple[int, RequestRecord]] = []
+    for feed, entry in found:
+        if isinstance(entry, RequestRecord):
+            admissions.append((feed, entry))
+        else:
+            by_kind.setdefault(type(entry), []).append((feed, entry))
+    requests = _request_rows(cursor, admissions, encoder)
     tables = [(REQUESTS, arrow_table(REQUESTS, requests))] if requests else []
     tables += [(_KINDS[kind][0], _KINDS[kind][1](of_kind)) for kind, of_kind in by_kind.items()]
     for table, incoming in tables:
@@ -189,12 +193,13 @@ def _write_entries(
         counts[table.name] += _execute(cursor, incoming, statement, values)
 
 
-def _request_rows(cursor: duckdb.DuckDBPyConnection, found: Found, encoder: ChainEncoder) -> list[Row]:
+def _request_rows(
+    cursor: duckdb.DuckDBPyConnection, found: Iterable[tuple[int, RequestRecord]], encoder: ChainEncoder
+) -> list[Row]:
     """Rows of the admissions that the store does not have, in delta form."""
     named: dict[int, tuple[int, RequestRecord]] = {}
-    for feed, entry in found:
-        if isinstance(entry, RequestRecord):
-            named.setdefault(rows.request_id(entry), (feed, entry))
+    for feed, record in found:
+        named.setdefault(rows.request_id(record), (feed, record))
     known = _known_requests(cursor, named)
     return [
         rows.request_row(
