@@ -16,9 +16,8 @@ from tierscope.advice.afterwards import outcomes_of
 from tierscope.advice.compared import Compared
 from tierscope.advice.document import Recommendation, parse_recommendation
 from tierscope.advice.explain import Explanation
-from tierscope.advice.readings import of_endpoint
 from tierscope.domain.errors import BadInput, TierscopeError
-from tierscope.domain.events import SourceCoverage
+from tierscope.domain.events import SourceCoverage, of_endpoint
 from tierscope.domain.window import TimeSpan
 from tierscope.report.material import Material
 from tierscope.report.page import Page, render, render_none
@@ -123,4 +122,4 @@ def _recommendation(reader: Reader, who: tuple[str, str]) -> Recommendation | No
 
 
 def _sources(reader: Reader, who: tuple[str, str], span: TimeSpan) -> tuple[SourceCoverage, ...]:
-    return tuple(of_endpoint(reader.coverage(span), *who))
+    return of_endpoint(reader.coverage(span), *who)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def run_fleet(config: TestbedConfig, truth: Truth | None = None) -> Evidence:
         truth.requests = [truth.of[row[-1].request_id] for row in rows]
     source = SourceId(SourceKind.VLLM_HOOK, "fleet")
     covered = SourceCoverage(source, 1, 0.0, now, received=len(rows), missing=0)
-    return Evidence(_window(rows, config, now), tuple(samples), (covered,))
+    return Evidence(replace(_window(rows, config, now), coverage=(covered,)), tuple(samples))
 
 
 def _readings(fleet: Fleet, config: TestbedConfig, at: float) -> list[TierSample]:

@@ -75,7 +75,7 @@ def day(sessions: int, rng: np.random.Generator) -> Evidence:
     )
     source = SourceId(SourceKind.VLLM_HOOK, "drawn")
     covered = SourceCoverage(source, 1, 0.0, DAY, received=n, missing=0)
-    served = as_modelled(Evidence(window, (), (covered,)), DEPLOYMENT)
+    served = as_modelled(Evidence(replace(window, coverage=(covered,)), ()), DEPLOYMENT)
     ttft = 0.05 + served.window.computed * 1e-4 + served.window.l1 * 2e-6 + served.window.l2 * 3e-5
     timed = replace(served.window, ttft_seconds=ttft * rng.lognormal(0, 0.1, n))
     return replace(served, window=timed)

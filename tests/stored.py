@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.errors import StoreUnusable
-from tierscope.domain.events import SourceCoverage
+from tierscope.domain.events import SourceCoverage, of_endpoint
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.domain.window import CoveredSamples, CoveredTokens, Evidence, RequestWindow, TimeSpan
 
@@ -39,11 +39,15 @@ class StoredInMemory:
 
     def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         self.asked.append(span)
-        return CoveredTokens(self.records.get((namespace, endpoint), NO_TOKENS), self.sources)
+        return CoveredTokens(
+            self.records.get((namespace, endpoint), NO_TOKENS), of_endpoint(self.sources, namespace, endpoint)
+        )
 
     def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         self.asked.append(span)
-        return CoveredTokens(self.engines.get((namespace, endpoint), NO_TOKENS), self.sources)
+        return CoveredTokens(
+            self.engines.get((namespace, endpoint), NO_TOKENS), of_endpoint(self.sources, namespace, endpoint)
+        )
 
     def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
         return self.evidence(namespace, endpoint, span).window
@@ -74,3 +78,6 @@ class StoredInMemory:
 
     def row_counts(self) -> Mapping[str, int]:
         return {"requests": len(self.records)}
+
+    def _covered(self, tokens: Mapping[Name, TokenSplit], name: Name) -> CoveredTokens:
+        return CoveredTokens(tokens.get(name, NO_TOKENS), of_endpoint(self.sources, *name))

@@ -46,7 +46,7 @@ class StoredRequests:
         return ()
 
     def evidence(self, namespace, endpoint, span):
-        return Evidence(self.window(namespace, endpoint, span), (), ())
+        return Evidence(self.window(namespace, endpoint, span), ())
 
     def window(self, namespace, endpoint, span):
         if endpoint == self.broken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -115,7 +116,8 @@ def evidence(
     covered: Sequence[SourceCoverage] | None = None,
 ) -> Evidence:
     """Evidence of a window whose records all arrived, unless said otherwise."""
-    return Evidence(of, tuple(samples), tuple((coverage(of.requests),) if covered is None else covered))
+    arrived = (coverage(of.requests),) if covered is None else tuple(covered)
+    return Evidence(replace(of, coverage=arrived), tuple(samples))
 
 
 def served(of: RequestWindow, by: Deployment, **more: object) -> Evidence:

@@ -57,18 +57,6 @@ def completeness_ratio(coverage: Iterable[SourceCoverage]) -> float | None:
     return share
 
 
-def of_endpoint(
-    coverage: Iterable[SourceCoverage], namespace: str, endpoint: str
-) -> Iterable[SourceCoverage]:
-    """Leave out the hooks of other endpoints' engines; feeds carry everybody's records."""
-    own = f"{namespace}/{endpoint}/"
-    return (
-        part
-        for part in coverage
-        if part.source.kind is not SourceKind.VLLM_HOOK or part.source.owner.startswith(own)
-    )
-
-
 def chunk_tokens(evidence: Evidence) -> int | None:
     """Tokens of a chunk in L1 and L2: what the records say, else what the tiers' own readings say."""
     if evidence.window.chunk_tokens is not None:

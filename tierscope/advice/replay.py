@@ -48,7 +48,7 @@ def replayed(
         missing=0,
         undecodable=trace.skipped_lines,
     )
-    evidence = Evidence(_window_of(trace, assumed, chunk), (), (arrived,))
+    evidence = Evidence(replace(_window_of(trace, assumed, chunk), coverage=(arrived,)), ())
     return as_modelled(evidence, assumed), assumed
 
 

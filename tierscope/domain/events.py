@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
 from tierscope.domain.errors import BadInput
-from tierscope.domain.identity import EngineId, SourceId
+from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
@@ -204,6 +205,22 @@ class SourceCoverage:
         """Share of the interval's units that were received and understood; None before any was due."""
         due = self.received + self.missing + self.undecodable
         return self.received / due if due else None
+
+
+ENGINE_SOURCES = (SourceKind.VLLM_METRICS, SourceKind.VLLM_EVENTS, SourceKind.VLLM_HOOK)
+"""What an engine itself says; the others tell of what endpoints share, or carry everybody's records."""
+
+
+def of_endpoint(
+    coverage: Iterable[SourceCoverage], namespace: str, endpoint: str
+) -> tuple[SourceCoverage, ...]:
+    """Leave out what other endpoints' engines say."""
+    own = f"{namespace}/{endpoint}/"
+    return tuple(
+        part
+        for part in coverage
+        if part.source.kind not in ENGINE_SOURCES or part.source.owner.startswith(own)
+    )
 
 
 LedgerEntry = (

@@ -105,8 +105,12 @@ class Evidence:
 
     window: RequestWindow
     samples: tuple[TierSample, ...]
-    coverage: tuple[SourceCoverage, ...]
     beginnings: tuple[Beginning, ...] = ()
+
+    @property
+    def coverage(self) -> tuple[SourceCoverage, ...]:
+        """How complete the sources are that all of it came from."""
+        return self.window.coverage
 
 
 def changes_within(known: Sequence[DeploymentSince], span: TimeSpan) -> tuple[float, ...]:

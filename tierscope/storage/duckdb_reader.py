@@ -9,7 +9,7 @@ import duckdb
 import msgspec
 
 from tierscope.domain.deployment import Deployment, DeploymentSince
-from tierscope.domain.events import SourceCoverage, TierSample
+from tierscope.domain.events import SourceCoverage, TierSample, of_endpoint
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.names import Beginning
@@ -91,7 +91,6 @@ class DuckDbReader:
         return Evidence(
             window=window,
             samples=self._samples(namespace, endpoint, span),
-            coverage=window.coverage,
             beginnings=self._beginnings(namespace, endpoint, span),
         )
 
@@ -140,12 +139,7 @@ class DuckDbReader:
         return tuple(TierSample(Tier(tier), *values) for tier, *values in rows)
 
     def _coverage_of(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[SourceCoverage, ...]:
-        own = f"{namespace}/{endpoint}/"
-        return tuple(
-            coverage
-            for coverage in self.coverage(span)
-            if coverage.source.kind not in _OF_ENGINES or coverage.source.owner.startswith(own)
-        )
+        return of_endpoint(self.coverage(span), namespace, endpoint)
 
     def _split(self, query: str, values: list[object] | dict[str, object]) -> TokenSplit:
         with self._database.reading() as cursor:
@@ -154,7 +148,6 @@ class DuckDbReader:
 
 
 MOST_BEGINNINGS = 20_000
-_OF_ENGINES = (SourceKind.VLLM_METRICS, SourceKind.VLLM_EVENTS, SourceKind.VLLM_HOOK)
 
 _ENDPOINTS = """
 SELECT namespace, endpoint FROM requests UNION SELECT namespace, endpoint FROM engine_tokens

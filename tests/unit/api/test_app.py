@@ -106,6 +106,24 @@ def test_the_span_is_the_last_hour_unless_asked(client, store):
     assert store.asked == [TimeSpan(NOW - 3600, NOW)]
 
 
+def test_an_endpoint_rests_on_its_own_engines_and_on_what_is_shared(client, store):
+    """Whatever of them another endpoint's engine publishes; a feed and a node's cache carry everybody's."""
+    shared = {SourceKind.FEED: "node-1", SourceKind.LMCACHE_METRICS: "lmcache"}
+    own = dict.fromkeys(("vllm_hook", "vllm_events", "vllm_metrics"), "ns/chat/pod-0/0")
+    others = dict.fromkeys(own, "ns/code/pod-0/0")
+    store.sources = tuple(
+        SourceCoverage(SourceId(SourceKind(kind), owner), 1, NOW, NOW, 1, 0)
+        for kinds in (own, others, shared)
+        for kind, owner in kinds.items()
+    )
+
+    sources = client.get("/v1/completeness/ns/chat").json()["sources"]
+
+    assert [one["source"] for one in sources] == [
+        f"{kind}:{owner}" for kinds in (own, shared) for kind, owner in kinds.items()
+    ]
+
+
 def test_coverage_lists_every_source(client):
     """What arrived of each stream, with its share."""
     sources = client.get("/v1/coverage").json()["sources"]

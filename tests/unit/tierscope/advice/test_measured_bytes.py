@@ -20,7 +20,7 @@ def test_bytes_a_token_are_measured_where_a_tier_tells_what_it_holds():
     held = TierSample(
         Tier.L1, "host", 0.0, capacity_bytes=30e9, used_bytes=4.93e9, used_blocks=4601, block_tokens=8
     )
-    evidence = Evidence(w.window([np.zeros(0, np.uint64)]), (held,), ())
+    evidence = Evidence(w.window([np.zeros(0, np.uint64)]), (held,))
     deployment = Deployment("ns", "chat", "m", 1, model_bytes_per_token=18_900.0)
 
     reading = read_tiers(evidence, deployment)[Tier.L1]
@@ -37,7 +37,7 @@ def test_blocks_that_requests_pin_are_no_reason_to_grow():
     sample = TierSample(Tier.L0, "e", 0.0, capacity_blocks=1000, used_blocks=400, block_tokens=16)
 
     calm, busy = (
-        read_tiers(Evidence(window, (replace(sample, pinned_blocks=pinned),), ()), deployment)
+        read_tiers(Evidence(window, (replace(sample, pinned_blocks=pinned),)), deployment)
         for pinned in (0, 1000)
     )
 
