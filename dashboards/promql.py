@@ -93,6 +93,11 @@ def sum_by(expression: str, *labels: str) -> str:
     return f"sum by ({', '.join(labels)}) ({expression})" if labels else f"sum({expression})"
 
 
+def one_of(operation: str, expression: str, *labels: str) -> str:
+    """The `max`, `min` or `avg` of series that are alike in these labels."""
+    return f"{operation} by ({', '.join(labels)}) ({expression})"
+
+
 def where_any(expression: str) -> str:
     """The expression where it is above 0, absent elsewhere: a divisor that never makes NaN of no traffic."""
     return f"({expression} > 0)"

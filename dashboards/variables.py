@@ -19,6 +19,9 @@ ENDPOINT_LABELS = (*OWNER_LABELS, "model")
 ENGINE_LABELS = (*ENDPOINT_LABELS, "replica")
 """Each narrows the choices of those after it."""
 
+HOLDER_LABELS = (CLUSTER, "holder")
+"""What names a cache or a pool: another cluster may have one of the same name."""
+
 HERE: Mapping[str, Matcher] = {CLUSTER: AnyOf(f"${CLUSTER}")}
 """Matchers for what no endpoint owns: caches of a node, pools, sources, collectors."""
 

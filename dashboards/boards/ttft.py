@@ -32,7 +32,6 @@ from tierscope.registry.regression_metrics import (
 
 TRACED = 0.99
 """The one query of a panel that asks for traces too: each would ask for the same ones."""
-GROUP_LABELS = ("namespace", "endpoint", "model", "workload")
 GROUP = "{{namespace}}/{{endpoint}} {{model}} {{workload}}"
 """Each has its own baseline; a workload is the Deployment or StatefulSet of the replicas."""
 NO_DETECTOR = "No collector is scraped, or its detector still learns what is usual"
@@ -99,14 +98,14 @@ def _raised() -> Panel:
         Query(latency.regressions(TTFT_REGRESSION_SECONDS), ""),
         unit=SECONDS,
         of="longer than explained",
-        first=(*GROUP_LABELS, "cause", "tier", "reason", "since"),
+        first=(*latency.GROUP, *latency.RAISED),
     )
 
 
 def _detector() -> Panel:
     question = Question("Detector", DETECTOR_STATE, "No collector is scraped, or it knows no endpoint")
     states = Query(latency.detector_state(), "")
-    return listing(question, states, unit="none", of="now", first=(*GROUP_LABELS, "state"))
+    return listing(question, states, unit="none", of="now", first=(*latency.GROUP, "state"))
 
 
 def _by_tier(share: float) -> Panel:

@@ -44,6 +44,8 @@ PRESENCE = frozenset({"count", "group"})
 CHOOSING = frozenset({"topk", "bottomk"})
 """Aggregations that leave out series and change none."""
 ONE_SIDED = frozenset({"and", "unless"})
+NAMED_IN_A_CLUSTER = frozenset({"endpoint", "holder", "namespace"})
+"""Labels whose values are names in a cluster: another may have the same."""
 
 
 def series_labels(recordings: Sequence[Recording]) -> dict[str, frozenset[str]]:
@@ -163,7 +165,10 @@ class ExpressionCheck:
             )
         if operation in CHOOSING:
             return labels
-        return labels - named if node.modifier.type == AggModifierType.Without else named
+        kept = labels - named if node.modifier.type == AggModifierType.Without else named
+        if CLUSTER in labels - kept and (names := kept & NAMED_IN_A_CLUSTER):
+            self._problems.append(f"two clusters may have one {_listed(names)}: group by {CLUSTER}, too")
+        return kept
 
 
 def is_ratio(node: Expr) -> bool:

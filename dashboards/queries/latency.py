@@ -5,7 +5,7 @@ Quantiles of an endpoint come from recorded buckets: the raw ones are a hundred 
 
 from __future__ import annotations
 
-from dashboards.promql import Matcher, bucket_rate, gauge, quantile, ratio, sum_by
+from dashboards.promql import Matcher, bucket_rate, gauge, one_of, quantile, ratio, sum_by
 from dashboards.rules.objective import DEFAULT_OBJECTIVE
 from dashboards.rules.recording import (
     FIRST_TOKEN_RATE,
@@ -15,7 +15,7 @@ from dashboards.rules.recording import (
     recorded,
     slow_rate,
 )
-from dashboards.variables import ENDPOINT, ENGINE, OWNER
+from dashboards.variables import ENDPOINT, ENDPOINT_LABELS, ENGINE, OWNER, OWNER_LABELS
 from tierscope.registry.metrics import TIME_TO_FIRST_TOKEN
 from tierscope.registry.regression_metrics import (
     DETECTOR_STATE,
@@ -24,6 +24,11 @@ from tierscope.registry.regression_metrics import (
     TTFT_RISE,
 )
 from tierscope.registry.types import Metric
+
+GROUP = (*ENDPOINT_LABELS, "workload")
+"""What the detector looks at by itself."""
+RAISED = ("cause", "tier", "reason", "since")
+"""What it says of a regression."""
 
 
 def ttft_quantile(share: float, served_from: Matcher) -> str:
@@ -51,9 +56,8 @@ def requests_ratio(served_from: Matcher) -> str:
 
 def late_ratio() -> str:
     """Share of requests that missed the TTFT objective, by endpoint."""
-    named = ("namespace", "endpoint")
-    late = sum_by(recorded(slow_rate(DEFAULT_OBJECTIVE), ENDPOINT), *named)
-    return ratio(late, sum_by(recorded(FIRST_TOKEN_RATE, ENDPOINT), *named))
+    late = sum_by(recorded(slow_rate(DEFAULT_OBJECTIVE), ENDPOINT), *OWNER_LABELS)
+    return ratio(late, sum_by(recorded(FIRST_TOKEN_RATE, ENDPOINT), *OWNER_LABELS))
 
 
 def prompt_tokens_a_request() -> str:
@@ -69,7 +73,7 @@ def computed_tokens_a_request() -> str:
 
 def against_expected() -> str:
     """TTFT over what its prompts explain, by endpoint, model and workload."""
-    return f"max by (namespace, endpoint, model, workload) ({gauge(TTFT_EXPECTED, ENDPOINT)})"
+    return one_of("max", gauge(TTFT_EXPECTED, ENDPOINT), *GROUP)
 
 
 def rise_by_cause() -> str:
@@ -79,16 +83,14 @@ def rise_by_cause() -> str:
 
 def regressions(metric: Metric) -> str:
     """What is raised now, with who did it and since when."""
-    kept = ("namespace", "endpoint", "model", "workload", "cause", "tier", "reason", "since")
-    return f"max by ({', '.join(kept)}) ({gauge(metric, ENDPOINT)})"
+    return one_of("max", gauge(metric, ENDPOINT), *GROUP, *RAISED)
 
 
 def regressions_of_owner() -> str:
     """What is raised now at the endpoints chosen, whichever of their models: for an annotation."""
-    kept = ("namespace", "endpoint", "model", "workload", "cause", "tier", "reason", "since")
-    return f"max by ({', '.join(kept)}) ({gauge(TTFT_REGRESSION, OWNER)}) > 1"
+    return f"{one_of('max', gauge(TTFT_REGRESSION, OWNER), *GROUP, *RAISED)} > 1"
 
 
 def detector_state() -> str:
     """Where the detector of each model and workload stands."""
-    return f"max by (namespace, endpoint, model, workload, state) ({gauge(DETECTOR_STATE, ENDPOINT)}) == 1"
+    return f"{one_of('max', gauge(DETECTOR_STATE, ENDPOINT), *GROUP, 'state')} == 1"

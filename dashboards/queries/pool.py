@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dashboards.promql import bucket_rate, gauge, quantile, rate, ratio, sum_by
-from dashboards.variables import HERE
+from dashboards.promql import bucket_rate, gauge, one_of, quantile, rate, ratio, sum_by
+from dashboards.variables import HERE, HOLDER_LABELS
 from tierscope.registry.metrics import (
     POOL_FILE_BYTES,
     POOL_REMOVED_BLOCKS,
@@ -28,7 +28,7 @@ from tierscope.registry.types import Metric
 
 def _once(metric: Metric, *labels: str) -> str:
     """A reading of a pool that every exporter whose node mounts it publishes, taken once."""
-    return f"max by ({', '.join(('cluster', 'holder', *labels))}) ({gauge(metric, HERE)})"
+    return one_of("max", gauge(metric, HERE), *HOLDER_LABELS, *labels)
 
 
 def workers_by_status() -> str:
@@ -38,29 +38,29 @@ def workers_by_status() -> str:
 
 def emptiest_and_fullest_worker(operation: str) -> str:
     """Share of a worker's size that is left, of the worker that has `min` or `max` of it."""
-    left = sum_by(_once(WORKER_AVAILABLE, "worker", "storage"), "holder", "worker")
-    size = sum_by(_once(WORKER_CAPACITY, "worker", "storage"), "holder", "worker")
-    return f"{operation} by (holder) ({ratio(left, size)})"
+    left = sum_by(_once(WORKER_AVAILABLE, "worker", "storage"), *HOLDER_LABELS, "worker")
+    size = sum_by(_once(WORKER_CAPACITY, "worker", "storage"), *HOLDER_LABELS, "worker")
+    return one_of(operation, ratio(left, size), *HOLDER_LABELS)
 
 
 def allocatable() -> str:
     """Bytes that new chunks can still take, by pool."""
-    return f"max by (holder) ({gauge(ALLOCATABLE, HERE)})"
+    return _once(ALLOCATABLE)
 
 
 def full_in() -> str:
     """Seconds until a pool is full."""
-    return f"min by (holder) ({gauge(FULL_IN, HERE)})"
+    return one_of("min", gauge(FULL_IN, HERE), *HOLDER_LABELS)
 
 
 def time_to_live() -> str:
     """Age at which a pool's files are removed, and how."""
-    return f"max by (holder, action) ({gauge(TTL, HERE)})"
+    return _once(TTL, "action")
 
 
 def watermarks() -> str:
     """Fill at which a pool begins and ends to evict."""
-    return f"max by (holder, mark) ({gauge(WATERMARK, HERE)})"
+    return _once(WATERMARK, "mark")
 
 
 def io_seconds(share: float) -> str:
@@ -90,7 +90,7 @@ def file_bytes(label: str) -> str:
 
 def scan_age() -> str:
     """Seconds since a pool's directory was last scanned, by whoever is ahead."""
-    return f"min by (holder) ({gauge(POOL_SCAN_AGE_SECONDS, HERE)})"
+    return one_of("min", gauge(POOL_SCAN_AGE_SECONDS, HERE), *HOLDER_LABELS)
 
 
 def came_and_went(metric: Metric) -> str:

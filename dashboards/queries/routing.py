@@ -10,6 +10,7 @@ from dashboards.promql import (
     AnyOf,
     count_rate,
     gauge,
+    one_of,
     rate,
     ratio,
     sum_by,
@@ -24,7 +25,6 @@ from tierscope.registry.block_metrics import REUSE_GAP, UNASKED_TOKENS
 from tierscope.registry.metrics import REQUEST_TOKENS, REQUESTS, TIME_TO_FIRST_TOKEN
 
 REPLICA = (*OWNER_LABELS, "replica")
-OF_AN_ENDPOINT = f"by ({', '.join(OWNER_LABELS)})"
 SERVED = "served"
 
 
@@ -55,7 +55,7 @@ def mean_ttft() -> str:
 
 def busiest_over_mean(by_replica: str) -> str:
     """How much more the busiest replica of an endpoint does than the mean of its replicas; 1 is balance."""
-    return ratio(f"max {OF_AN_ENDPOINT} ({by_replica})", f"avg {OF_AN_ENDPOINT} ({by_replica})")
+    return ratio(one_of("max", by_replica, *OWNER_LABELS), one_of("avg", by_replica, *OWNER_LABELS))
 
 
 def across(operation: str, by_replica: str) -> str:
@@ -80,7 +80,7 @@ def least(number: int, by_replica: str) -> str:
 
 def replicas_that_serve() -> str:
     """Replicas of an endpoint that serve requests."""
-    return f"count {OF_AN_ENDPOINT} ({requests()} > 0)"
+    return one_of("count", f"{requests()} > 0", *OWNER_LABELS)
 
 
 def new_engines() -> str:
@@ -96,7 +96,7 @@ def found_here_ratio() -> str:
 
 def hits_at(point: str) -> str:
     """Share of the prompt tokens that L0 and L1 had: `best`, `predicted` or `delivered`, by endpoint."""
-    return f"max {OF_AN_ENDPOINT} ({gauge(ROUTED_HIT_RATIO, OWNER, point=point)})"
+    return one_of("max", gauge(ROUTED_HIT_RATIO, OWNER, point=point), *OWNER_LABELS)
 
 
 def nowhere() -> str:

@@ -11,12 +11,13 @@ from dashboards.promql import (
     bucket_rate,
     count_rate,
     gauge,
+    one_of,
     quantile,
     rate,
     ratio,
     sum_by,
 )
-from dashboards.variables import ENGINE, HERE, L0_HOLDER
+from dashboards.variables import ENGINE, HERE, HOLDER_LABELS, L0_HOLDER
 from tierscope.domain.tiers import Tier
 from tierscope.registry.block_metrics import EVICTED_AGE, REUSE_GAP
 from tierscope.registry.metrics import (
@@ -38,7 +39,7 @@ from tierscope.registry.transfer_metrics import (
 )
 from tierscope.registry.types import Metric
 
-NAMED_BY = {Tier.L0: ("holder",), Tier.L1: ("holder", "instance"), Tier.L2: ("holder",)}
+NAMED_BY = {Tier.L0: HOLDER_LABELS, Tier.L1: (*HOLDER_LABELS, "instance"), Tier.L2: HOLDER_LABELS}
 """Labels that tell a tier's holders apart: cache servers of one name are told apart by their exporter."""
 
 FOR_ROOM = NoneOf("clear|restart|after_read|delete")
@@ -100,7 +101,7 @@ def summed(metric: Metric, tier: Tier) -> str:
 def once(metric: Metric, tier: Tier) -> str:
     """A reading of a tier, one series a holder."""
     found = gauge(metric, holders(tier))
-    return f"max by (cluster, holder) ({found})" if tier is Tier.L2 else found
+    return one_of("max", found, *HOLDER_LABELS) if tier is Tier.L2 else found
 
 
 def fill_ratio(tier: Tier) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.promql import AnyOf, Matcher, NoneOf, rate, ratio, sum_by, where_any, without
 from dashboards.rules.recording import ASKED_RATE, TOKEN_RATE_BY_TIER, recorded
-from dashboards.variables import ENDPOINT, ENGINE
+from dashboards.variables import ENDPOINT, ENGINE, OWNER_LABELS
 from tierscope.domain.tiers import Tier
 from tierscope.registry.block_metrics import UNASKED_TOKENS
 from tierscope.registry.metrics import ENGINE_TOKENS, REQUEST_TOKENS, REQUESTS
@@ -48,9 +48,8 @@ def tokens_of_caches(*labels: str) -> str:
 
 def cached_ratio_by_endpoint() -> str:
     """The same by endpoint, over five minutes, from recorded series: cheap at any number of replicas."""
-    named = ("namespace", "endpoint")
-    cached = sum_by(recorded(TOKEN_RATE_BY_TIER, ENDPOINT, tier=CACHED), *named)
-    return ratio(cached, sum_by(recorded(ASKED_RATE, ENDPOINT), *named))
+    cached = sum_by(recorded(TOKEN_RATE_BY_TIER, ENDPOINT, tier=CACHED), *OWNER_LABELS)
+    return ratio(cached, sum_by(recorded(ASKED_RATE, ENDPOINT), *OWNER_LABELS))
 
 
 def served_ratio_by_tier() -> str:

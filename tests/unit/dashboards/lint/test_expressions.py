@@ -39,7 +39,7 @@ def labels(expression: str) -> set[str]:
         f"sum(rate({TTFT}_sum[253s])) / sum(rate({TTFT}_count[253s]))",
         f"min by (source) ({COMPLETENESS.name})",
         f'avg by (instance) ({UP}{{job="tierscope"}})',
-        f"sum by (endpoint) ({TOKEN_RATE.record})",
+        f"sum by (cluster, endpoint) ({TOKEN_RATE.record})",
         f"sum({USED_BYTES.name} / 1024)",
         f"sum({COMPLETENESS.name} * on (instance) {UP})",
         f"-({UP} offset 5m) > bool 0",
@@ -70,6 +70,11 @@ def test_a_sound_expression_passes(expression):
         (f"sum by (pod) ({UP})", "no label pod is left to group by; cluster, instance, job, source are"),
         (f"sum by (rank) ({TOKEN_RATE.record})", "no label rank is left to group by"),
         (f"sum by (source) (sum by (instance) ({UP}))", "no label source is left"),
+        (
+            f"sum by (endpoint) ({TOKEN_RATE.record})",
+            "two clusters may have one endpoint: group by cluster, too",
+        ),
+        (f"max without (cluster) ({USED_BYTES.name})", "two clusters may have one holder"),
     ],
 )
 def test_a_fault_is_named(expression, words):

@@ -10,6 +10,7 @@ from tierscope.domain.tiers import Tier
 from tierscope.registry.advice_metrics import GHOST_HIT_RATIO
 from tierscope.registry.metrics import CAPACITY_BYTES, POOL_FILE_BYTES, USED_BYTES
 from tierscope.registry.pool_metrics import (
+    ALLOCATABLE,
     IO_SECONDS,
     MOVED_BYTES,
     WORKER_AVAILABLE,
@@ -53,6 +54,23 @@ def test_a_workers_room_is_of_all_its_storage(promtool):
 
     promtool.check(inputs, chosen(pool.emptiest_and_fullest_worker("min")), {'{holder="pool"}': 0.1})
     promtool.check(inputs, chosen(pool.emptiest_and_fullest_worker("max")), {'{holder="pool"}': 0.9})
+
+
+def test_pools_of_one_name_in_two_clusters_are_two(promtool):
+    """Neither their workers nor their room are put together, nor is the fuller one taken for both."""
+    inputs = [
+        one
+        for cluster, left in (("a", 10), ("b", 60))
+        for metric, value in ((WORKER_AVAILABLE, left), (WORKER_CAPACITY, 100), (ALLOCATABLE, left))
+        for labels in [
+            {"cluster": cluster} | ({} if metric is ALLOCATABLE else {"worker": "w0", "storage": "ssd"})
+        ]
+        for one in read_by_all(metric, f"{value}x20", **labels)
+    ]
+    a, b = (f'{{cluster="{name}",holder="pool"}}' for name in "ab")
+
+    promtool.check(inputs, chosen(pool.emptiest_and_fullest_worker("min")), {a: 0.1, b: 0.6})
+    promtool.check(inputs, chosen(pool.allocatable()), {a: 10, b: 60})
 
 
 def test_bytes_that_pass_several_sides_are_not_added_up(promtool):
