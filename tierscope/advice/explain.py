@@ -196,7 +196,7 @@ def _units(study: Study) -> TierUnits:
     known = (reading.bytes_per_token for reading in study.readings.values())
     pool = study.deployment.wiring.pool if study.deployment.wiring else None
     expires = pool is not None and pool.ttl_action == "delete"
-    freed_in_rounds = study.l1_usable_ratio < 1 and Tier.L1 in units
+    freed_in_rounds = study.l1_frees_in_rounds and Tier.L1 in units
     return TierUnits(
         units,
         next((size for size in known if size is not None), 0.0),

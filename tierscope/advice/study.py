@@ -10,7 +10,7 @@ import numpy as np
 from tierscope.advice.history import History
 from tierscope.advice.name_findings import caches_disagree
 from tierscope.advice.readings import TierReading
-from tierscope.advice.sizing.host_cache import filled_ratio
+from tierscope.advice.sizing.host_cache import filled_ratio, frees_in_rounds
 from tierscope.advice.thresholds import MODEL_ALLOWANCE, SERVER_USABLE_RATIO, SLICES, TELLING_DIFFERENCE
 from tierscope.advice.wiring_findings import hashes_differ
 from tierscope.analytics.attribution import JointStreams, Stream, joint_streams
@@ -31,7 +31,8 @@ class Study:
     """Recorded requests with everything needed to replay them; `l0_tokens` (n,) is what L0 gives.
 
     `l1_keeps_loads` tells which of two L1s is modelled, `l1_is_known` whether that is configured or seen in
-    the records (or makes no difference); `l1_usable_ratio` is the share of its memory that holds chunks.
+    the records (or makes no difference); `l1_usable_ratio` is the share of its memory that holds chunks,
+    `l1_frees_in_rounds` whether readings show that it has just dropped some of them now and then.
     Where `names_differ`, what replicas wrote to L2 is not common to them, as it is in the model.
     """
 
@@ -44,6 +45,7 @@ class Study:
     l1_keeps_loads: bool = True
     l1_is_known: bool = True
     l1_usable_ratio: float = 1.0
+    l1_frees_in_rounds: bool = False
     names_differ: bool = False
 
     def stream(self, tier: Tier) -> Stream:
@@ -159,7 +161,11 @@ def _with_usable_ratio(study: Study, evidence: Evidence) -> Study:
     first = _first_evicting(study)
     since = float("inf") if first is None else float(study.window.at_unix_seconds[first])
     ratio = filled_ratio(evidence.samples, since)
-    return replace(study, l1_usable_ratio=SERVER_USABLE_RATIO if ratio is None else ratio)
+    return replace(
+        study,
+        l1_usable_ratio=SERVER_USABLE_RATIO if ratio is None else ratio,
+        l1_frees_in_rounds=frees_in_rounds(evidence.samples, since),
+    )
 
 
 def _first_evicting(study: Study) -> int | None:

@@ -71,6 +71,16 @@ there once 0.8 is passed. Taken where it reports its fill but was never seen to 
 SERVER_LEAST_RATIO = 6 / 7
 """What LMCache's server holds at any time, as a share of its mean: a round leaves 0.6 of its memory."""
 
+ROUND_LEAST_FALL = 0.05
+"""Share of its memory by which L1 falls between two readings after a round of freeing. A round frees four
+times that, but some is filled again before the second reading; what goes chunk by chunk hardly shows."""
+
+ROUND_LEAST_LEFT = 0.5
+"""Share of what was there that a round leaves at least; a server that starts anew has nothing left."""
+
+FEWEST_ROUNDS = 2
+"""Rounds that are seen before any are believed: one may be a server that was cleared in part."""
+
 STAGING_ROOM = 5
 """Times the most that is ever on its way through L1 at once. LMCache's server frees room only above a
 watermark of 0.8 of its memory, so a load is sure of a fifth of it; without room a hit becomes a miss."""

@@ -11,6 +11,7 @@ from tests import workloads as w
 from tierscope.advice.explain import explain, misses_of
 from tierscope.advice.sizing.latency import ttft_model
 from tierscope.analytics.misses import Cause
+from tierscope.domain.events import TierSample
 from tierscope.domain.prices import InstanceFigures, Prices
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.domain.window import TimeSpan
@@ -37,6 +38,35 @@ def test_causes_add_up_and_earlier_requests_only_warm():
     assert late.misses.causes[Cause.CAPACITY_L1] > 0.9 * late.tokens[Origin.COMPUTED]
     assert sum(room.tokens for room in late.misses.room) == late.misses.causes[Cause.CAPACITY_L1]
     assert {room.tier for room in late.misses.room} == {Tier.L1}
+
+
+def misses_where_l1_was_seen(size_bytes, shares):
+    """Causes where an L1 was seen to be filled to these shares, one after the other, and served nothing."""
+    deployment = w.deployment(size_bytes)
+    window = w.window(w.drawn(100, 600, np.random.default_rng(4)))
+    samples = [
+        TierSample(Tier.L1, "server", at, capacity_bytes=size_bytes, used_bytes=share * size_bytes)
+        for at, share in zip(np.linspace(w.START, w.NOW, len(shares)), shares, strict=True)
+    ]
+    return misses_of(w.evidence(window, samples=samples), deployment, 0, "not fitted").causes
+
+
+@pytest.mark.parametrize("share", [0.99, 0.9, 0.7])
+def test_an_l1_that_is_not_quite_full_is_a_smaller_one(share):
+    """A fill below its size says nothing of rounds of freeing: what it should have held is a failure."""
+    size = 160.4 * w.CHUNK_BYTES
+
+    assert misses_where_l1_was_seen(size, [share] * 50) == misses_where_l1_was_seen(share * size, [])
+
+
+def test_an_l1_that_frees_in_rounds_is_sure_of_less_than_it_holds_on_average():
+    """What a round had just dropped was no failure."""
+    size = 40 * 4 * w.CHUNK_BYTES
+    rounds, steady = (misses_where_l1_was_seen(size, shares) for shares in ([0.8, 0.6] * 25, [0.7] * 50))
+
+    assert rounds[Cause.CAPACITY_L1] > steady[Cause.CAPACITY_L1]
+    assert rounds[Cause.FAILURE] < steady[Cause.FAILURE]
+    assert sum(rounds.values()) == sum(steady.values())
 
 
 def test_each_cause_has_its_seconds_where_ttft_tells_what_a_token_costs():

@@ -11,7 +11,7 @@ from tests import workloads as w
 from tierscope.advice.document import FindingKind, Status
 from tierscope.advice.readings import read_tiers
 from tierscope.advice.recommend import recommend
-from tierscope.advice.sizing.host_cache import filled_ratio, staged_tokens
+from tierscope.advice.sizing.host_cache import filled_ratio, frees_in_rounds, staged_tokens
 from tierscope.advice.study import study_of
 from tierscope.domain.events import TierSample
 from tierscope.domain.tiers import Tier
@@ -29,6 +29,33 @@ def test_the_filled_share_is_a_mean_from_a_time_on():
 
     assert filled_ratio([reading(1, 10), reading(5, 80), reading(6, 60), other], 5) == pytest.approx(0.7)
     assert filled_ratio([reading(1, 10)], 5) is None
+
+
+@pytest.mark.parametrize(
+    ("used", "rounds"),
+    [
+        pytest.param([80, 60, 70, 80, 62, 75], True, id="a quarter goes at the watermark"),
+        pytest.param([78, 70, 79, 71], True, id="filled again in part before the next reading"),
+        pytest.param([97, 99, 98, 97, 99, 96], False, id="chunk by chunk"),
+        pytest.param([90, 80, 90, 91, 92], False, id="once"),
+        pytest.param([80, 0, 40, 80, 0, 40], False, id="started anew"),
+        pytest.param([70], False, id="one reading"),
+        pytest.param([], False, id="none"),
+    ],
+)
+def test_rounds_of_freeing_are_told_from_falls_of_the_fill(used, rounds):
+    """Twice by a share of the memory, to no less than half of what was there."""
+    assert frees_in_rounds([reading(at, bytes_) for at, bytes_ in enumerate(used)], 0) is rounds
+
+
+def test_rounds_are_those_of_one_server_since_it_had_to_evict():
+    """Two servers filled differently are no fall, in whatever order; nor is what came before."""
+    two = [replace(reading(at, 90 - 20 * (at % 2)), holder=f"server-{at % 2}") for at in range(6)]
+    saw = [reading(at, used) for at, used in enumerate([80, 60, 80, 60, 80])]
+
+    assert not frees_in_rounds(two, 0)
+    assert frees_in_rounds(saw[::-1], 0)
+    assert not frees_in_rounds(saw, 2)
 
 
 def test_loads_that_overlap_in_one_replica_need_room_together():
