@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tests.fleet_records import run_fleet
-from tierscope.advice.document import Change, ChangeKind, Predicted, Recommendation
+from tierscope.advice.document import Change, ChangeKind, Recommendation
+from tierscope.advice.predictions import Predicted
 from tierscope.advice.recommend import recommend
 from tierscope.advice.routing.advisor import Advisor
 from tierscope.domain.deployment import Objective, ObjectiveKind, RoutingPolicy

@@ -20,17 +20,9 @@ from tests import workloads as w
 from tests.engines.kube_server import KubeServer, path_of
 from tests.exporting import await_true
 from tests.kubernetes import Objects, definitions
-from tierscope.advice.document import (
-    Apply,
-    ApplyFormat,
-    Change,
-    ChangeKind,
-    Estimate,
-    HitRatios,
-    Predicted,
-    Recommendation,
-)
+from tierscope.advice.document import Apply, ApplyFormat, Change, ChangeKind, Recommendation
 from tierscope.advice.patches import apply_size
+from tierscope.advice.predictions import Estimate, HitRatios, Predicted
 from tierscope.advice.recommend import recommend
 from tierscope.advice.resource import weights_patch
 from tierscope.advice.wiring_findings import wiring_findings

@@ -23,8 +23,9 @@ from tests.operator_example import FOLDER, policy
 from tests.page_server import PageServer
 from tests.served import served
 from tests.stored import StoredInMemory
-from tierscope.advice.document import Change, ChangeKind, Estimate, HitRatios, Predicted, RevertIf, Status
+from tierscope.advice.document import Change, ChangeKind, RevertIf, Status
 from tierscope.advice.patches import apply_size
+from tierscope.advice.predictions import Estimate, HitRatios, Predicted
 from tierscope.advice.recommend import recommend
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import GIB

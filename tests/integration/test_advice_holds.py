@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from tests.fleet_records import run_fleet
-from tierscope.advice.document import Estimate, FindingKind, Recommendation, Status
+from tierscope.advice.document import FindingKind, Recommendation, Status
 from tierscope.advice.history import History
+from tierscope.advice.predictions import Estimate
 from tierscope.advice.recommend import recommend
 from tierscope.domain.window import Evidence
 from tierscope.testbed.config import TestbedConfig

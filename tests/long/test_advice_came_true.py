@@ -8,7 +8,7 @@ import pytest
 
 from tests.advised import Followed, drawn, followed
 from tests.long_sample import SAMPLED
-from tierscope.advice.document import Estimate
+from tierscope.advice.predictions import Estimate
 
 pytestmark = pytest.mark.long
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.fleet_records import run_fleet
-from tierscope.advice.document import Estimate
 from tierscope.advice.history import History
+from tierscope.advice.predictions import Estimate
 from tierscope.advice.routing.advisor import Advisor
 from tierscope.advice.routing.study import Comparison, compare
 from tierscope.domain.deployment import RoutingPolicy
@@ -37,11 +37,11 @@ def test_another_policy_brings_what_was_foretold(seed):
         [foretold] = [one for one in compared.others if one.option.policy is then]
         before, after = (_figures(recorded[policy].window) for policy in (today, then))
         for name, estimate in (
-            ("p50", foretold.ttft_p50_seconds),
-            ("p90", foretold.ttft_p90_seconds),
-            ("l0", foretold.hit_ratio.l0),
-            ("l1", foretold.hit_ratio.l1),
-            ("total", foretold.hit_ratio.total),
+            ("p50", foretold.predicted.ttft_p50_seconds),
+            ("p90", foretold.predicted.ttft_p90_seconds),
+            ("l0", foretold.predicted.hit_ratio.l0),
+            ("l1", foretold.predicted.hit_ratio.l1),
+            ("total", foretold.predicted.hit_ratio.total),
         ):
             if not holds(estimate, after[name]):
                 outside.append((today, name, estimate, after[name]))

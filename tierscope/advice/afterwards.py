@@ -16,17 +16,10 @@ from typing import Protocol
 import numpy as np
 
 from tierscope.advice.compared import Compared, Observed
-from tierscope.advice.document import (
-    Change,
-    ChangeKind,
-    Predicted,
-    Recommendation,
-    parse_recommendation,
-    utc,
-)
+from tierscope.advice.document import Change, ChangeKind, Recommendation, parse_recommendation, utc
 from tierscope.advice.foretold import SAME_SIZE_RATIO, EvidenceReader, Foretell, foretelling, resized
+from tierscope.advice.predictions import Predicted
 from tierscope.advice.sizing.engine_patches import ENGINE_TARGET, engine_arguments
-from tierscope.advice.widening import OutcomeSummary
 from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.errors import BadInput
 from tierscope.domain.tiers import Tier
@@ -110,7 +103,6 @@ class _Said:
     changes: tuple[str, ...]
     predicted: Predicted
     advised_at: datetime | None = None
-    widened: OutcomeSummary | None = None
 
 
 def _advised(
@@ -121,7 +113,7 @@ def _advised(
     if last is None or not changes:
         return None
     ids = tuple(change.id for change in changes)
-    return _Said(ids, changes[-1].predicted, last.generated_at, last.evidence.outcomes)
+    return _Said(ids, changes[-1].predicted, last.generated_at)
 
 
 def _foretold(before: DeploymentSince, after: DeploymentSince, foretell: Foretell) -> _Said | None:
@@ -213,5 +205,4 @@ def _one(
         observed=observed if absent is None else None,
         kept=observed.hit_ratio >= predicted.hit_ratio.total.low if absent is None and observed else None,
         absent_because=absent,
-        widened=said.widened,
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tierscope.advice.document import Predicted
-from tierscope.advice.widening import OutcomeSummary
+from tierscope.advice.predictions import Predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +41,3 @@ class Compared:
     """Whether the observed share of tokens from any cache is at least the predicted interval's lower end."""
     absent_because: str | None
     """Why nothing is observed yet; null where it is."""
-    widened: OutcomeSummary | None = None
-    """What earlier outcomes had added to the predicted intervals; null where nothing."""

@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from tierscope.advice.curves import Curve
+from tierscope.advice.predictions import Estimate, Predicted
 from tierscope.advice.widening import OutcomeSummary
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.errors import BadInput
@@ -176,37 +177,6 @@ class Current:
     """What it costs at the configured prices; null until they are."""
     currency: str | None
     """What costs are in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A predicted value with the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class HitRatios:
-    """Predicted shares of prompt tokens by the tier that serves them; `total` is their sum."""
-
-    l0: Estimate
-    l1: Estimate
-    l2: Estimate
-    total: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """What is expected once this change and those before it in the list are in force and warm."""
-
-    hit_ratio: HitRatios
-    ttft_p50_seconds: Estimate | None
-    ttft_p90_seconds: Estimate | None
-    cost_per_hour: Estimate | None
-    """In the currency of `current`: null until prices are configured."""
-    ttft_mean_seconds: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from tierscope.advice.document import Predicted
+from tierscope.advice.predictions import Predicted
 from tierscope.advice.what_if import what_if
 from tierscope.domain.deployment import Deployment, DeploymentSince
 from tierscope.domain.tiers import Tier

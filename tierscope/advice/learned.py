@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tierscope.advice.compared import Compared
-from tierscope.advice.document import Estimate
+from tierscope.advice.compared import Compared, Observed
+from tierscope.advice.predictions import Estimate, HitRatios, Predicted, Unwidened
 from tierscope.advice.widening import HitRatioWidening, OutcomeSummary
 
 COVERAGE = 0.95
@@ -29,22 +29,44 @@ class Learned:
     total: float = 0.0
     ttft_ratio: float = 0.0
 
-    def hit_ratio(self) -> tuple[float, float, float, float]:
+    @property
+    def hit_ratio(self) -> HitRatioWidening:
         """What is added on both sides of l0, l1, l2 and their sum."""
-        return self.l0, self.l1, self.l2, self.total
+        return HitRatioWidening(self.l0, self.l1, self.l2, self.total)
 
     def ttft(self, estimate: Estimate) -> Estimate:
         """The same time with an interval that is wider on both sides."""
         factor = 1 + self.ttft_ratio
         return Estimate(estimate.value, estimate.low / factor, estimate.high * factor)
 
+    def widened(self, plain: Predicted) -> Predicted:
+        """The same prediction with wider intervals, and what they were before beside them."""
+        if not any((self.l0, self.l1, self.l2, self.total, self.ttft_ratio)):
+            return plain
+        hits = plain.hit_ratio
+        p50, p90, mean = (
+            one and self.ttft(one)
+            for one in (plain.ttft_p50_seconds, plain.ttft_p90_seconds, plain.ttft_mean_seconds)
+        )
+        return Predicted(
+            HitRatios(
+                _wider(hits.l0, self.l0),
+                _wider(hits.l1, self.l1),
+                _wider(hits.l2, self.l2),
+                _wider(hits.total, self.total),
+            ),
+            p50,
+            p90,
+            plain.cost_per_hour,
+            mean,
+            Unwidened(hits, plain.ttft_p50_seconds, plain.ttft_p90_seconds, plain.ttft_mean_seconds),
+        )
+
     def summary(self) -> OutcomeSummary | None:
         """What the document says of it; None where nothing was compared."""
         if not self.compared:
             return None
-        return OutcomeSummary(
-            self.compared, self.missed, HitRatioWidening(*self.hit_ratio()), self.ttft_ratio
-        )
+        return OutcomeSummary(self.compared, self.missed, self.hit_ratio, self.ttft_ratio)
 
 
 UNTRIED = Learned()
@@ -76,41 +98,50 @@ def _rank(distances: Sequence[float]) -> float:
     return max(sorted(distances)[rank - 1], 0.0)
 
 
+def _wider(share: Estimate, by: float) -> Estimate:
+    """The same share with an interval that is wider on both sides, inside 0 to 1."""
+    return Estimate(share.value, max(share.low - by, 0.0), min(share.high + by, 1.0))
+
+
+def _said(one: Compared) -> Predicted | Unwidened:
+    """What was predicted, as it was without outcomes.
+
+    From the wider interval it cannot be told: an end that lies at 0 or 1 may have been anywhere up to there.
+    """
+    return one.predicted.before_outcomes or one.predicted
+
+
 def _hit_distance(one: Compared, name: str) -> float | None:
-    """How far outside the interval, as it was without outcomes, a share came: negative inside."""
+    """How far outside the interval a share came: negative inside."""
     assert one.observed is not None
     came = one.observed.hit_ratio if name == "total" else getattr(one.observed, name)
     if came is None:
         return None
-    said: Estimate = getattr(one.predicted.hit_ratio, name)
-    wider = 0.0 if one.widened is None else float(getattr(one.widened.hit_ratio, name))
-    return max(said.low - came, came - said.high) + wider
+    said: Estimate = getattr(_said(one).hit_ratio, name)
+    return max(said.low - came, came - said.high)
 
 
 def _ttft_distance(one: Compared) -> float | None:
-    """By which ratio the farthest of the times was outside its interval, as it was without outcomes."""
-    factor = 1 + (0.0 if one.widened is None else one.widened.ttft_ratio)
-    pairs = _times(one)
-    if not pairs:
-        return None
-    return max(max(said.low / came, came / said.high) for said, came in pairs) * factor - 1
+    """By which ratio the farthest of the times was outside its interval."""
+    pairs = _times(_said(one), one.observed)
+    return max(max(said.low / came, came / said.high) for said, came in pairs) - 1 if pairs else None
 
 
-def _times(one: Compared) -> list[tuple[Estimate, float]]:
-    assert one.observed is not None
+def _times(said: Predicted | Unwidened, came: Observed | None) -> list[tuple[Estimate, float]]:
+    assert came is not None
     return [
-        (said, came)
-        for said, came in (
-            (one.predicted.ttft_mean_seconds, one.observed.ttft_mean_seconds),
-            (one.predicted.ttft_p50_seconds, one.observed.ttft_p50_seconds),
-            (one.predicted.ttft_p90_seconds, one.observed.ttft_p90_seconds),
+        (estimate, seconds)
+        for estimate, seconds in (
+            (said.ttft_mean_seconds, came.ttft_mean_seconds),
+            (said.ttft_p50_seconds, came.ttft_p50_seconds),
+            (said.ttft_p90_seconds, came.ttft_p90_seconds),
         )
-        if said is not None and came is not None and came > 0
+        if estimate is not None and seconds is not None and seconds > 0
     ]
 
 
 def _is_outside(one: Compared) -> bool:
     """Whether what came lay outside the interval that was given, in the total or any time."""
     assert one.observed is not None
-    pairs = [(one.predicted.hit_ratio.total, one.observed.hit_ratio), *_times(one)]
+    pairs = [(one.predicted.hit_ratio.total, one.observed.hit_ratio), *_times(one.predicted, one.observed)]
     return not all(said.low <= came <= said.high for said, came in pairs)

@@ -8,16 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tierscope.advice.curves import Curve, Point
-from tierscope.advice.document import (
-    Alternative,
-    Change,
-    ChangeKind,
-    Estimate,
-    HitRatios,
-    Predicted,
-)
+from tierscope.advice.document import Alternative, Change, ChangeKind
 from tierscope.advice.learned import UNTRIED, Learned
 from tierscope.advice.patches import apply_size, revert_if, risks_of
+from tierscope.advice.predictions import Estimate, HitRatios, Predicted
 from tierscope.advice.selfcheck import SelfCheck
 from tierscope.advice.sizing.cost import cost_per_hour, instance_of, missing_prices
 from tierscope.advice.sizing.engine import EngineStart
@@ -69,26 +63,30 @@ class Outlook:
     ttft: TtftModel | str
     learned: Learned = UNTRIED
 
-    def hit_ratios(self, split: Split) -> HitRatios:
-        """Predicted shares of prompt tokens by tier, each with its interval."""
+    def predicted(self, split: Split, cost: Estimate | None = None) -> Predicted:
+        """What it brings if the tiers serve `split`, with intervals as wide as earlier outcomes make them."""
+        ttft = self._latency(split)
+        return self.learned.widened(Predicted(self._hit_ratios(split), ttft.p50, ttft.p90, cost, ttft.mean))
+
+    def ttft_absent_because(self, split: Split) -> str | None:
+        """Why TTFT is not predicted; None where it is."""
+        return self.ttft if isinstance(self.ttft, str) else self.ttft.absent_because(split)
+
+    def _hit_ratios(self, split: Split) -> HitRatios:
         total = split.l0 + split.l1 + split.l2
         measured = self.study.history.measure(np.column_stack((split.l0, split.l1, split.l2, total)))
         own_error = np.abs(measured.predicted - measured.observed)
         widen = np.maximum(own_error, self._tier_errors()) + self._disagreements() + self.drift_widening
-        widen = widen + self.learned.hit_ratio()
         resampled = resampled_ratios(measured.slices, RESAMPLES, np.random.default_rng(SEED))
         value, interval = measured.slices.ratio, interval_of(resampled, widen)
         return HitRatios(
             *(Estimate(float(value[i]), float(interval.low[i]), float(interval.high[i])) for i in range(4))
         )
 
-    def latency(self, split: Split) -> Prediction:
-        """TTFT if the tiers served `split`, or why it is not given."""
+    def _latency(self, split: Split) -> Prediction:
         if isinstance(self.ttft, str):
             return Prediction(None, None, None, self.ttft)
-        found = self.ttft.predict(self.today, split, np.random.default_rng(SEED))
-        p50, p90, mean = (one and self.learned.ttft(one) for one in (found.p50, found.p90, found.mean))
-        return Prediction(p50, p90, mean, found.absent_because)
+        return self.ttft.predict(self.today, split, np.random.default_rng(SEED))
 
     def _tier_errors(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Hold-out error of l0, l1, l2 and their sum, from the curves of the sized tiers."""
@@ -107,7 +105,7 @@ def change_for(sizing: TierSizing, outlook: Outlook, before: Sizes, after: Sizes
     """Write one change of size: what it brings over the sizes `before` it, why, how, and when to undo it."""
     tier, deployment = sizing.task.tier, outlook.study.deployment
     split = outlook.study.split(after)
-    ratios, ttft = outlook.hit_ratios(split), outlook.latency(split)
+    predicted = outlook.predicted(split, cost_per_hour(deployment, after))
     from_bytes, to_bytes = before[tier], after[tier]
     return Change(
         id=f"tier_size:{tier.value}",
@@ -116,14 +114,16 @@ def change_for(sizing: TierSizing, outlook: Outlook, before: Sizes, after: Sizes
         from_=from_bytes,
         to=to_bytes,
         unit="bytes",
-        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, after), ttft.mean),
-        why=_why(sizing, ttft, deployment, cost_text(deployment, before, after)),
+        predicted=predicted,
+        why=_why(
+            sizing, outlook.ttft_absent_because(split), deployment, cost_text(deployment, before, after)
+        ),
         risks=(
             *risks_of(tier, deployment, from_bytes, to_bytes),
             *((LONGER_QUEUE,) if split.computed.sum() > outlook.study.split(before).computed.sum() else ()),
         ),
         apply=apply_size(tier, deployment, from_bytes, to_bytes),
-        revert_if=revert_if(tier, deployment, ratios.total, ttft.p90),
+        revert_if=revert_if(tier, deployment, predicted.hit_ratio.total, predicted.ttft_p90_seconds),
     )
 
 
@@ -132,7 +132,7 @@ def engine_change(outlook: Outlook, start: EngineStart) -> Change:
     deployment, sizes = outlook.study.deployment, outlook.study.sizes_today()
     then = replace(outlook, study=start.of(outlook.study))
     split = then.study.split(sizes)
-    ratios, ttft = then.hit_ratios(split), then.latency(split)
+    predicted = then.predicted(split, cost_per_hour(deployment, sizes))
     tokens = (start.l0_blocks or 0) * outlook.study.window.block_tokens
     return Change(
         id="config:engine",
@@ -141,11 +141,11 @@ def engine_change(outlook: Outlook, start: EngineStart) -> Change:
         from_=engine_arguments(deployment, start.arguments),
         to=" ".join(f"{name}={value}" for name, value in start.arguments.items()),
         unit="arguments",
-        predicted=Predicted(ratios, ttft.p50, ttft.p90, cost_per_hour(deployment, sizes), ttft.mean),
+        predicted=predicted,
         why=f"{aim_text(deployment.objective)} Each engine's L0 then holds {tokens:,} tokens.",
         risks=engine_risks(start.arguments),
         apply=apply_engine(deployment, start.arguments),
-        revert_if=revert_if(Tier.L0, deployment, ratios.total, ttft.p90),
+        revert_if=revert_if(Tier.L0, deployment, predicted.hit_ratio.total, predicted.ttft_p90_seconds),
     )
 
 
@@ -173,7 +173,7 @@ def cost_text(deployment: Deployment, before: Sizes, after: Sizes) -> str:
     return f"It costs {then.value:.4g} {prices.currency} an hour instead of {now.value:.4g}{whole}."
 
 
-def _why(sizing: TierSizing, ttft: Prediction, deployment: Deployment, cost: str) -> str:
+def _why(sizing: TierSizing, no_ttft: str | None, deployment: Deployment, cost: str) -> str:
     task = sizing.task
     served = "L0 and L1" if task.tier is Tier.L1 else "all tiers"
     today, then = sizing.ratio_at(task.current_bytes), sizing.ratio_at(sizing.chosen_bytes)
@@ -193,8 +193,8 @@ def _why(sizing: TierSizing, ttft: Prediction, deployment: Deployment, cost: str
         sentences.append(f"Less than {format_bytes(task.least_bytes)} is not advised: {LEAST[task.tier]}.")
     if sizing.limited:
         sentences.append(f"The limit keeps it from the {format_bytes(sizing.wanted_bytes)} that would do.")
-    if ttft.absent_because is not None:
-        sentences.append(f"TTFT is not predicted: {ttft.absent_because}.")
+    if no_ttft is not None:
+        sentences.append(f"TTFT is not predicted: {no_ttft}.")
     return " ".join([*sentences, cost])
 
 
@@ -240,10 +240,10 @@ def alternatives(outlook: Outlook) -> tuple[Alternative, ...]:
     for target in sorted({*ALTERNATIVE_TARGETS, *asked}):
         sizes = _sizes_for(target, outlook)
         split = outlook.study.split(sizes)
-        ratio, ttft = outlook.hit_ratios(split).total, outlook.latency(split)
+        then = outlook.predicted(split, cost_per_hour(outlook.study.deployment, sizes))
+        ratio, ttft = then.hit_ratio.total, (then.ttft_p50_seconds, then.ttft_p90_seconds)
         if not found or (ratio.value > found[-1].hit_ratio.value and sizes != found[-1].capacity_bytes):
-            cost = cost_per_hour(outlook.study.deployment, sizes)
-            found.append(Alternative(target, sizes, {}, ratio, ttft.p50, ttft.p90, cost, is_knee=False))
+            found.append(Alternative(target, sizes, {}, ratio, *ttft, then.cost_per_hour, is_knee=False))
     return tuple(found)
 
 

@@ -6,7 +6,8 @@ import math
 
 from pydantic import JsonValue
 
-from tierscope.advice.document import Apply, ApplyFormat, Estimate, RevertIf
+from tierscope.advice.document import Apply, ApplyFormat, RevertIf
+from tierscope.advice.predictions import Estimate
 from tierscope.advice.resource import mebibytes, memory_patch, variables_patch
 from tierscope.advice.thresholds import REVERT_AFTER_SECONDS
 from tierscope.domain.deployment import Deployment

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tierscope.advice.document import Missing, Predicted
+from tierscope.advice.document import Missing
 from tierscope.advice.outcome import Outlook
+from tierscope.advice.predictions import Predicted
 from tierscope.advice.readiness import missing_before_modelling
 from tierscope.advice.readings import TierReading, chunk_tokens, completeness_ratio, read_tiers
 from tierscope.advice.selfcheck import check_model
@@ -87,10 +88,7 @@ def _with_new_tiers(deployment: Deployment, sizes_bytes: Mapping[Tier, float]) -
 
 
 def _predicted(outlook: Outlook, study: Study, sizes: Mapping[Tier, float]) -> Predicted:
-    split = study.split(sizes)
-    ttft = outlook.latency(split)
-    cost = cost_per_hour(study.deployment, sizes)
-    return Predicted(outlook.hit_ratios(split), ttft.p50, ttft.p90, cost, ttft.mean)
+    return outlook.predicted(study.split(sizes), cost_per_hour(study.deployment, sizes))
 
 
 def _with_l0(study: Study, evidence: Evidence, size_bytes: float, chunk: int) -> Study:

@@ -11,15 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tierscope.advice.document import (
-    Apply,
-    Change,
-    Estimate,
-    Finding,
-    InstanceChoice,
-    Recommendation,
-    Status,
-)
+from tierscope.advice.document import Apply, Change, Finding, InstanceChoice, Recommendation, Status
+from tierscope.advice.predictions import Estimate
 from tierscope.domain.severity import Severity
 from tierscope.domain.units import format_bytes, format_seconds
 

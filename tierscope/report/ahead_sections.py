@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tierscope.advice.document import Alternative, Estimate, InstanceChoice, Recommendation
+from tierscope.advice.document import Alternative, InstanceChoice, Recommendation
+from tierscope.advice.predictions import Estimate
 from tierscope.domain.tiers import Tier
 from tierscope.report.markup import Child, el, table
 from tierscope.report.words import NOT_KNOWN, SPACE, estimate_ratio, estimate_seconds, seconds, size, time

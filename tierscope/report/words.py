@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tierscope.advice.document import Change, Estimate
+from tierscope.advice.document import Change
+from tierscope.advice.predictions import Estimate
 from tierscope.analytics.misses import Cause
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.domain.units import format_bytes, format_seconds

@@ -7,15 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tierscope.advice.compared import Compared
-from tierscope.advice.document import (
-    Change,
-    ChangeKind,
-    Finding,
-    FindingKind,
-    Predicted,
-    Recommendation,
-    Status,
-)
+from tierscope.advice.document import Change, ChangeKind, Finding, FindingKind, Recommendation, Status
 from tierscope.advice.learned import Learned, learned_from
 from tierscope.advice.miss_findings import miss_findings
 from tierscope.advice.recommend import recommend
@@ -147,9 +139,7 @@ def _routing_change(compared: Comparison, then: Outcome) -> Change:
         from_=today,
         to=then.option.name,
         unit="weights" if weighed else "policy",
-        predicted=Predicted(
-            then.hit_ratio, then.ttft_p50_seconds, then.ttft_p90_seconds, None, then.ttft_mean_seconds
-        ),
+        predicted=then.predicted,
         why=_why(compared, then),
         risks=routing_risks(compared, then),
         apply=apply_routing(deployment, then),
@@ -159,15 +149,16 @@ def _routing_change(compared: Comparison, then: Outcome) -> Change:
 
 def _why(compared: Comparison, then: Outcome) -> str:
     today, ratio = compared.today, then.ttft_ratio
-    above = today.hit_ratio.l0.value + today.hit_ratio.l1.value
-    above_then = then.hit_ratio.l0.value + then.hit_ratio.l1.value
+    hits_now, hits_then = today.predicted.hit_ratio, then.predicted.hit_ratio
+    above = hits_now.l0.value + hits_now.l1.value
+    above_then = hits_then.l0.value + hits_then.l1.value
     faster = (
         f"Served again with {then.option.name}, the same requests had {ratio.value:.0%} of the mean TTFT of "
         f"today's routing ({ratio.low:.0%} to {ratio.high:.0%})."
     )
     hits = (
         f"L0 and L1 served {above_then:.1%} of the prompt tokens instead of {above:.1%}, all tiers "
-        f"{then.hit_ratio.total.value:.1%} instead of {today.hit_ratio.total.value:.1%}; the busiest replica "
+        f"{hits_then.total.value:.1%} instead of {hits_now.total.value:.1%}; the busiest replica "
         f"got {then.imbalance:.2f} times the mean instead of {today.imbalance:.2f}."
     )
     return " ".join((faster, hits, _rests_on(compared), SIZES_WAIT))
@@ -212,7 +203,7 @@ def _compared(compared: Comparison, best: Outcome | None) -> Iterator[Finding]:
 
 
 def _line(one: Outcome, name: str) -> str:
-    hits, ratio = one.hit_ratio, one.ttft_ratio
+    hits, ratio = one.predicted.hit_ratio, one.ttft_ratio
     return (
         f"{name}: L0 {hits.l0.value:.1%}, L1 {hits.l1.value:.1%}, all tiers {hits.total.value:.1%}, busiest "
         f"replica {one.imbalance:.2f} times the mean, mean TTFT {ratio.value:.0%} of today's "

@@ -118,5 +118,6 @@ def routing_risks(comparison: Comparison, then: Outcome) -> tuple[str, ...]:
 
 def routing_revert_if(deployment: Deployment, then: Outcome) -> tuple[RevertIf, ...]:
     """What was promised and does not come."""
-    hits, *ttft = revert_if(Tier.L2, deployment, then.hit_ratio.total, then.ttft_p90_seconds)
+    predicted = then.predicted
+    hits, *ttft = revert_if(Tier.L2, deployment, predicted.hit_ratio.total, predicted.ttft_p90_seconds)
     return (replace(hits, what="the hit ratio stays below what was predicted for this routing"), *ttft)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import JsonValue
 
-from tierscope.advice.document import Apply, ApplyFormat, Change, ChangeKind, Predicted
+from tierscope.advice.document import Apply, ApplyFormat, Change, ChangeKind
 from tierscope.advice.patches import ROLLOUT
 from tierscope.advice.routing.patches import routing_revert_if
 from tierscope.advice.routing.study import Comparison, Judge, Outcome
@@ -54,9 +54,7 @@ def _change(compared: Comparison, then: Outcome) -> Change:
         from_=float(deployment.replicas),
         to=float(then.replicas),
         unit="replicas",
-        predicted=Predicted(
-            then.hit_ratio, then.ttft_p50_seconds, then.ttft_p90_seconds, None, then.ttft_mean_seconds
-        ),
+        predicted=then.predicted,
         why=(
             f"Requests spend {compared.today.waiting_share:.0%} of their TTFT waiting for a place in an "
             "engine, and neither a size nor another way to route is better beyond its interval. With "

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tierscope.advice.document import Estimate, HitRatios
 from tierscope.advice.learned import UNTRIED, Learned
+from tierscope.advice.predictions import Estimate, HitRatios, Predicted
 from tierscope.advice.routing.model import RoutedFleet, fleet_of
 from tierscope.advice.routing.options import Excluded, Option, options_of
 from tierscope.advice.routing.sample import sample_of
@@ -44,16 +44,13 @@ CERTAIN = (RoutingPolicy.ROUNDROBIN,)
 class Outcome:
     """What one way to route is expected to bring, with the replicas it needs.
 
-    `ttft_ratio` is its mean TTFT over today's. TTFT in seconds is given only where some was recorded.
+    `ttft_ratio` is its mean TTFT over today's. TTFT in seconds is predicted only where some was recorded.
     """
 
     option: Option
     replicas: int
-    hit_ratio: HitRatios
+    predicted: Predicted
     ttft_ratio: Estimate
-    ttft_p50_seconds: Estimate | None
-    ttft_p90_seconds: Estimate | None
-    ttft_mean_seconds: Estimate | None
     imbalance: float
     waiting_share: float
 
@@ -150,11 +147,16 @@ class Judge:
         return Outcome(
             option=option,
             replicas=count,
-            hit_ratio=self._hit_ratio(runs),
-            ttft_ratio=ratio,
-            ttft_p50_seconds=self._quantile(runs, 0.5),
-            ttft_p90_seconds=self._quantile(runs, 0.9),
-            ttft_mean_seconds=self._recorded_times(ratio),
+            predicted=self._learned.widened(
+                Predicted(
+                    hit_ratio=self._hit_ratio(runs),
+                    ttft_p50_seconds=self._quantile(runs, 0.5),
+                    ttft_p90_seconds=self._quantile(runs, 0.9),
+                    cost_per_hour=None,
+                    ttft_mean_seconds=self._recorded_times(ratio),
+                )
+            ),
+            ttft_ratio=self._learned.ttft(ratio),
             imbalance=float(np.mean([imbalance(trace, run, count) for run in runs])),
             waiting_share=float(np.nansum(queued) / max(np.nansum(waited), 1e-9)),
         )
@@ -174,7 +176,7 @@ class Judge:
             total = np.maximum(self._draws @ slices.total, 1.0)
             resampled.append(self._draws @ slices.hits / total[:, None])
             values.append(slices.ratio)
-        interval = interval_of(np.concatenate(resampled), self._hit_errors + self._learned.hit_ratio())
+        interval = interval_of(np.concatenate(resampled), self._hit_errors)
         value = np.mean(values, axis=0)
         return HitRatios(
             *(
@@ -232,10 +234,9 @@ class Judge:
         return float(np.quantile(ttft, q)), resampled_quantiles(ttft, self._draws, q)
 
     def _allowed(self, value: float, low: float, high: float) -> Estimate:
-        """An interval with the model's own error on both sides, and that of earlier advice."""
-        return self._learned.ttft(
-            Estimate(value, min(low, value) * (1 - self._allowance), max(high, value) * (1 + self._allowance))
-        )
+        """An interval with the model's own error on both sides."""
+        allowance = self._allowance
+        return Estimate(value, min(low, value) * (1 - allowance), max(high, value) * (1 + allowance))
 
 
 def _disagreement(fleet: RoutedFleet, recorded: Served) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from tierscope.advice.document import Estimate
+from tierscope.advice.predictions import Estimate
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.prices import InstanceFigures
 from tierscope.domain.tiers import Tier

@@ -7,7 +7,8 @@ from itertools import groupby
 
 import numpy as np
 
-from tierscope.advice.document import Estimate, Forecast, utc
+from tierscope.advice.document import Forecast, utc
+from tierscope.advice.predictions import Estimate
 from tierscope.advice.thresholds import (
     FORECAST_DAY_SECONDS,
     FULL_TIER_RATIO,

@@ -57,14 +57,14 @@ def priced_alternatives(outlook: Outlook, candidates: Sequence[Candidate]) -> tu
 def _alternative(outlook: Outlook, one: Candidate, *, knee: bool) -> Alternative:
     then = replace(outlook, study=one.start.of(outlook.study))
     split = then.study.split(one.sizes)
-    ttft = then.latency(split)
+    predicted = then.predicted(split, cost_per_hour(outlook.study.deployment, one.sizes))
     return Alternative(
         target=None,
         capacity_bytes={tier: one.sizes[tier] for tier in Tier if tier in one.sizes},
         engine=dict(one.start.arguments),
-        hit_ratio=then.hit_ratios(split).total,
-        ttft_p50_seconds=ttft.p50,
-        ttft_p90_seconds=ttft.p90,
-        cost_per_hour=cost_per_hour(outlook.study.deployment, one.sizes),
+        hit_ratio=predicted.hit_ratio.total,
+        ttft_p50_seconds=predicted.ttft_p50_seconds,
+        ttft_p90_seconds=predicted.ttft_p90_seconds,
+        cost_per_hour=predicted.cost_per_hour,
         is_knee=knee,
     )

@@ -139,15 +139,15 @@ def _on(move: _Move, target: float) -> InstanceChoice:
     joint = joint_of(study, there.today, there.ttft, objective.ttft.share)
     choice = choose(joint, move.tasks(), [AS_IT_IS])
     best = choice.chosen or choice.nearest
-    ttft = there.latency(study.split(best.sizes))
+    predicted = there.predicted(study.split(best.sizes), cost_per_hour(study.deployment, best.sizes))
     return InstanceChoice(
         instance_type=move.figures.name,
         is_current=move.stays,
         ttft_target_seconds=target,
         meets_target=choice.chosen is not None,
         capacity_bytes=dict(best.sizes),
-        ttft_p50_seconds=ttft.p50,
-        ttft_p90_seconds=ttft.p90,
-        cost_per_hour=cost_per_hour(study.deployment, best.sizes),
+        ttft_p50_seconds=predicted.ttft_p50_seconds,
+        ttft_p90_seconds=predicted.ttft_p90_seconds,
+        cost_per_hour=predicted.cost_per_hour,
         missing=(),
     )

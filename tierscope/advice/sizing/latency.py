@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.advice.document import Estimate
+from tierscope.advice.predictions import Estimate
 from tierscope.advice.thresholds import (
     MIN_TTFT_RECORDS,
     MIN_TTFT_TIER_RECORDS,
@@ -60,15 +60,18 @@ class TtftModel:
 
         The observed quantile is scaled by the modelled change, so that what the model leaves out cancels.
         """
-        unpriced = self._unpriced_share(then)
-        if unpriced:
-            return Prediction(
-                None, None, None, f"too few requests were served from {unpriced} to price its tokens"
-            )
+        absent = self.absent_because(then)
+        if absent is not None:
+            return Prediction(None, None, None, absent)
         draws = slice_draws(SLICES, RESAMPLES, rng)
         before, after = self._seconds(now, self.fit), self._seconds(then, self.elsewhere or self.fit)
         p50, p90 = (self._estimate(before, after, draws, q) for q in (0.5, 0.9))
         return Prediction(p50, p90, self._mean(before, after, draws))
+
+    def absent_because(self, then: Split) -> str | None:
+        """Why TTFT cannot be told if the tiers served `then`; None where it can."""
+        unpriced = self._unpriced_share(then)
+        return unpriced and f"too few requests were served from {unpriced} to price its tokens"
 
     def thinned(self, most: int) -> TtftModel:
         """The same model that re-prices at most so many requests, evenly spread."""

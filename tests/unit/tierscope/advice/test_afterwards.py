@@ -10,15 +10,8 @@ import pytest
 from tests import workloads as w
 from tierscope.advice.afterwards import MOST_SECONDS, WARM_SECONDS, comparisons, observed_in
 from tierscope.advice.compared import Observed
-from tierscope.advice.document import (
-    Change,
-    ChangeKind,
-    Estimate,
-    HitRatios,
-    Predicted,
-    Status,
-    utc,
-)
+from tierscope.advice.document import Change, ChangeKind, Status, utc
+from tierscope.advice.predictions import Estimate, HitRatios, Predicted
 from tierscope.advice.recommend import recommend
 from tierscope.domain.deployment import Deployment, DeploymentSince, RoutingPolicy
 from tierscope.domain.units import GIB

@@ -8,8 +8,9 @@ import pytest
 from promql_parser import parse
 
 from tests import workloads as w
-from tierscope.advice.document import ApplyFormat, Estimate
+from tierscope.advice.document import ApplyFormat
 from tierscope.advice.patches import apply_size, revert_if, risks_of
+from tierscope.advice.predictions import Estimate
 from tierscope.domain.tiers import Tier
 from tierscope.domain.units import GIB
 

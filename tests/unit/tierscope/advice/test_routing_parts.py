@@ -105,7 +105,7 @@ def test_a_comparison_begins_warm():
     compared = compare(w.served(window, of), of, now_unix_seconds=0)
 
     assert isinstance(compared, Comparison)
-    assert compared.today.hit_ratio.l0.value == 256 / 257
+    assert compared.today.predicted.hit_ratio.l0.value == 256 / 257
     assert compared.today.ttft_ratio.value == 1.0
 
 

@@ -14,7 +14,6 @@ from tests.unit.tierscope.report.test_markup import Read
 from tierscope.advice.compared import Compared
 from tierscope.advice.document import (
     Alternative,
-    Estimate,
     Finding,
     FindingKind,
     Forecast,
@@ -23,6 +22,7 @@ from tierscope.advice.document import (
     Status,
     utc,
 )
+from tierscope.advice.predictions import Estimate
 from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.report import page
