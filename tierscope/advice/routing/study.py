@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from tierscope.advice.predictions import Estimate, HitRatios, Predicted
 from tierscope.advice.routing.model import RoutedFleet, fleet_of
 from tierscope.advice.routing.options import Excluded, Option, options_of
 from tierscope.advice.routing.sample import sample_of
+from tierscope.advice.sizing.latency import holdout_shift
 from tierscope.advice.thresholds import (
     LEAST_ROUTED_HIT_ERROR,
     MODEL_ALLOWANCE,
@@ -150,10 +153,10 @@ class Judge:
             predicted=self._learned.widened(
                 Predicted(
                     hit_ratio=self._hit_ratio(runs),
-                    ttft_p50_seconds=self._quantile(runs, 0.5),
-                    ttft_p90_seconds=self._quantile(runs, 0.9),
+                    ttft_p50_seconds=self._seconds(runs, _quantile(0.5)),
+                    ttft_p90_seconds=self._seconds(runs, _quantile(0.9)),
                     cost_per_hour=None,
-                    ttft_mean_seconds=self._recorded_times(ratio),
+                    ttft_mean_seconds=self._seconds(runs, _mean),
                 )
             ),
             ttft_ratio=self._learned.ttft(ratio),
@@ -190,53 +193,73 @@ class Judge:
         )
 
     def _ttft_ratio(self, runs: list[Served]) -> Estimate:
-        """Mean TTFT over today's. Every draw of a router is as likely as any other."""
-        then, now = ([self._mean(run) for run in of] for of in (runs, self._today))
-        value = float(np.mean([one[0] for one in then]) / np.mean([one[0] for one in now]))
-        ratios = np.concatenate([a[1] / b[1] for a in then for b in now])
-        low, high = np.quantile(ratios, (LOW, HIGH))
-        return self._allowed(value, float(low), float(high))
+        """Mean TTFT over today's."""
+        change = self._change(runs, _mean)
+        low, high = np.quantile(change.resampled, (LOW, HIGH))
+        return _allowed(change.value, float(low), float(high), self._allowance)
 
-    def _recorded_times(self, ratio: Estimate) -> Estimate | None:
-        """The recorded mean TTFT times a ratio; None where none was recorded."""
+    def _seconds(self, runs: list[Served], of: Statistic) -> Estimate | None:
+        """The recorded figure, scaled by what the model says of the change; None where it says nothing.
+
+        Both are resampled together. What the recorded TTFT itself moves by in the window is allowed for,
+        where it is more than the model's own error.
+        """
         recorded = self._fleet.sample.of(self._fleet.sample.window.ttft_seconds)
         recorded = recorded[np.isfinite(recorded)]
-        if self._fleet.calibration.error_ratio is None or not len(recorded):
+        if self._fleet.calibration.error_ratio is None or len(recorded) < SLICES:
             return None
-        mean = float(recorded.mean())
-        return Estimate(mean * ratio.value, mean * ratio.low, mean * ratio.high)
+        seen, change = of(recorded, self._draws), self._change(runs, of)
+        shift = holdout_shift(recorded, lambda half: of(half, WHOLE).value)
+        low, high = np.quantile(seen.resampled * change.resampled, (LOW, HIGH))
+        allowance = max(self._allowance, shift)
+        return _allowed(seen.value * change.value, float(low), float(high), allowance)
 
-    def _mean(self, run: Served) -> tuple[float, FloatArray]:
-        """Mean TTFT of the requests that count, and of each resampling: (resamples,)."""
-        ttft = run.ttft_seconds[self._fleet.sample.first_measured :]
-        served = np.isfinite(ttft)
-        seconds = np.where(served, ttft, 0.0)[:, None]
-        slices = slice_sums(seconds, served.astype(np.int64), SLICES)
-        means: FloatArray = (self._draws @ slices.hits)[:, 0] / np.maximum(self._draws @ slices.total, 1.0)
-        return float(slices.ratio[0]), means
+    def _change(self, runs: list[Served], of: Statistic) -> Figure:
+        """A figure of the modelled TTFT over today's: resampled (pairs of draws, resamples).
 
-    def _quantile(self, runs: list[Served], q: float) -> Estimate | None:
-        """The recorded quantile, scaled by what the model says of the change."""
-        if self._fleet.calibration.error_ratio is None:
-            return None
-        observed = self._fleet.sample.of(self._fleet.sample.window.ttft_seconds)
-        observed = observed[np.isfinite(observed)]
-        then, now = ([self._quantiles(run, q) for run in of] for of in (runs, self._today))
-        value = float(np.mean([one[0] for one in then]) / np.mean([one[0] for one in now]))
-        seen = resampled_quantiles(observed, self._draws, q)
-        scaled = np.concatenate([seen * a[1] / b[1] for a in then for b in now])
-        low, high = np.quantile(scaled, (LOW, HIGH))
-        return self._allowed(value * float(np.quantile(observed, q)), float(low), float(high))
+        Every draw of a router is as likely as any other.
+        """
+        first = self._fleet.sample.first_measured
+        then, now = (
+            [of(run.ttft_seconds[first:], self._draws) for run in each] for each in (runs, self._today)
+        )
+        value = float(np.mean([one.value for one in then]) / np.mean([one.value for one in now]))
+        return Figure(value, np.array([a.resampled / b.resampled for a in then for b in now]))
 
-    def _quantiles(self, run: Served, q: float) -> tuple[float, FloatArray]:
-        ttft = run.ttft_seconds[self._fleet.sample.first_measured :]
-        ttft = ttft[np.isfinite(ttft)]
-        return float(np.quantile(ttft, q)), resampled_quantiles(ttft, self._draws, q)
 
-    def _allowed(self, value: float, low: float, high: float) -> Estimate:
-        """An interval with the model's own error on both sides."""
-        allowance = self._allowance
-        return Estimate(value, min(low, value) * (1 - allowance), max(high, value) * (1 + allowance))
+class Figure(NamedTuple):
+    """One figure of many times, and what it is in each resampling of their slices."""
+
+    value: float
+    resampled: FloatArray
+
+
+Statistic = Callable[[FloatArray, FloatArray], Figure]
+"""Makes a figure of the known ones of times (n,), and of draws of their slices (resamples, slices)."""
+
+WHOLE = np.ones((1, 1))
+"""The one draw of the one slice that everything is in."""
+
+
+def _mean(seconds: FloatArray, draws: FloatArray) -> Figure:
+    served = np.isfinite(seconds)
+    summed = np.where(served, seconds, 0.0)[:, None]
+    slices = slice_sums(summed, served.astype(np.int64), draws.shape[1])
+    means: FloatArray = (draws @ slices.hits)[:, 0] / np.maximum(draws @ slices.total, 1.0)
+    return Figure(float(slices.ratio[0]), means)
+
+
+def _quantile(q: float) -> Statistic:
+    def quantile(seconds: FloatArray, draws: FloatArray) -> Figure:
+        served = seconds[np.isfinite(seconds)]
+        return Figure(float(np.quantile(served, q)), resampled_quantiles(served, draws, q))
+
+    return quantile
+
+
+def _allowed(value: float, low: float, high: float, allowance: float) -> Estimate:
+    """An interval with what the model may be off by on both sides."""
+    return Estimate(value, min(low, value) * max(1 - allowance, 0.0), max(high, value) * (1 + allowance))
 
 
 def _disagreement(fleet: RoutedFleet, recorded: Served) -> FloatArray:

@@ -109,7 +109,7 @@ class TtftModel:
     def _estimate(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> Estimate:
         whole = np.ones((1, SLICES))
         value = self._scaled(before, after, whole, q)[0]
-        own = _holdout_shift(self.ttft_seconds, lambda seconds: _quantile(seconds, q))
+        own = holdout_shift(self.ttft_seconds, lambda seconds: _quantile(seconds, q))
         return self._allowed(float(value), self._scaled(before, after, draws, q), own)
 
     def _mean(self, before: FloatArray, after: FloatArray, draws: FloatArray) -> Estimate:
@@ -119,7 +119,7 @@ class TtftModel:
         observed, was, then = slices.ratio
         resampled = draws @ slices.hits
         means = resampled[:, 0] / (draws @ slices.total) * resampled[:, 2] / resampled[:, 1]
-        own = _holdout_shift(self.ttft_seconds, lambda seconds: float(seconds.mean()))
+        own = holdout_shift(self.ttft_seconds, lambda seconds: float(seconds.mean()))
         return self._allowed(float(observed * then / was), means, own)
 
     def _allowed(self, value: float, resampled: FloatArray, own_error: float) -> Estimate:
@@ -199,7 +199,7 @@ def _holdout_error(design: FloatArray, service: FloatArray) -> float:
     return float(abs(np.median(service[half:] / predicted) - 1))
 
 
-def _holdout_shift(ttft_seconds: FloatArray, of: Callable[[FloatArray], float]) -> float:
+def holdout_shift(ttft_seconds: FloatArray, of: Callable[[FloatArray], float]) -> float:
     """How far a figure of the first half is from that of the second half, as a ratio."""
     half = len(ttft_seconds) // 2
     return abs(of(ttft_seconds[:half]) / of(ttft_seconds[half:]) - 1)

@@ -9,13 +9,15 @@ import pytest
 
 from tests import workloads as w
 from tests.kubernetes import Objects
-from tests.scenarios.routed import behind_gateway, wired
+from tests.scenarios.routed import Routed, behind_gateway, wired
+from tests.scenarios.routed import talks as talks_in_turn
 from tierscope.advice.routing import sample as sampling
 from tierscope.advice.routing.model import RoutedFleet, fleet_of
 from tierscope.advice.routing.monopoly import first_piece
 from tierscope.advice.routing.options import Option, kvaware_is_blind, options_of
 from tierscope.advice.routing.sample import sample_of
 from tierscope.advice.routing.study import Comparison, compare
+from tierscope.advice.thresholds import SLICES
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.wiring import CacheScope
 from tierscope.sim.routers.gateway import Weights
@@ -107,6 +109,48 @@ def test_a_comparison_begins_warm():
     assert isinstance(compared, Comparison)
     assert compared.today.predicted.hit_ratio.l0.value == 256 / 257
     assert compared.today.ttft_ratio.value == 1.0
+
+
+def slower_later(factor):
+    """Conversations in turn whose second half, of what counts, took longer; and the TTFT that counts."""
+    talks = Routed(talks_in_turn(), seconds_between=0.06)
+    evidence, of = talks.evidence(), talks.deployment()
+    first = sample_of(evidence.window, of.replicas).first_measured
+    later = np.arange(evidence.window.requests) >= (first + evidence.window.requests) // 2
+    seconds = np.where(later, factor, 1.0) * evidence.window.ttft_seconds
+    evidence = replace(evidence, window=replace(evidence.window, ttft_seconds=seconds))
+    compared = compare(evidence, of, now_unix_seconds=0)
+    assert isinstance(compared, Comparison)
+    return compared, compared.fleet.sample.of(seconds)
+
+
+def test_intervals_of_recorded_times_hold_either_half_of_the_window():
+    """Whatever is advised: TTFT that doubled within the window is not foretold to a few percent."""
+    compared, seconds = slower_later(2.0)
+    halves = seconds[: len(seconds) // 2], seconds[len(seconds) // 2 :]
+    told = compared.today.predicted
+
+    for estimate, of in (
+        (told.ttft_mean_seconds, np.mean),
+        (told.ttft_p50_seconds, np.median),
+        (told.ttft_p90_seconds, lambda half: np.quantile(half, 0.9)),
+    ):
+        assert estimate.value == pytest.approx(of(seconds))
+        for half in halves:
+            assert estimate.low <= of(half) <= estimate.high
+
+
+def test_the_recorded_mean_is_resampled_like_the_quantiles():
+    """Where nothing shifts, a mean may be off by what its slices differ by, and by the model's error."""
+    compared, seconds = slower_later(1.0)
+    mean = compared.today.predicted.ttft_mean_seconds
+    allowance = compared.fleet.calibration.allowance
+    slices = [part.mean() for part in np.array_split(seconds, SLICES)]
+    sure = np.std(slices, ddof=1) / np.sqrt(SLICES)
+
+    assert compared.today.ttft_ratio.high == pytest.approx(1 + allowance)
+    assert mean.high > (1 + allowance) * (mean.value + sure)
+    assert mean.low < (1 - allowance) * (mean.value - sure)
 
 
 def test_the_size_of_l0_must_be_known():
