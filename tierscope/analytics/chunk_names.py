@@ -7,17 +7,19 @@ prompts are told from others by a second name for the same tokens, which another
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TypeVar
 
 from tierscope.domain.names import Beginning
 
 MOST_PROMPTS = 10_000
-"""Beginnings of prompts that are remembered, the oldest forgotten first."""
+"""Beginnings of prompts that are remembered, the oldest forgotten first; as long a silent process is."""
 
 LAST_COMPARED = 100
-"""Common beginnings of two that they are judged by."""
+"""Beginnings, those that it had in common with others last, that are counted of a process."""
 
 FEWEST_PROMPTS = 3
 """Common beginnings that engines are judged by at the least: what is not text may be in their names."""
@@ -28,48 +30,40 @@ Named = TypeVar("Named", str, Pair)
 
 @dataclass(slots=True)
 class ChunkNames:
-    """What each of some processes calls the first tokens of a prompt. Used by one thread at a time."""
+    """What each of some processes calls the first tokens of a prompt. Used by one thread at a time.
+
+    Who has one name with another for any prompt names like it, and like all that this one names like. Two
+    that are not linked so are strangers if both named some prompt. What is forgotten counts no more: prompts
+    beyond the newest `MOST_PROMPTS`, a process that was silent while as many beginnings were told (its pod is
+    gone), and what one said before it gave a prompt another name (it started anew, with another seed).
+    """
 
     _names: dict[Hashable, dict[str, int]] = field(default_factory=dict)
-    _compared: dict[Pair, dict[Hashable, bool]] = field(default_factory=dict)
-    """Whether two of them, by name, agreed, for each beginning that both were asked for."""
+    _common: dict[str, dict[Hashable, None]] = field(default_factory=dict)
+    """By process, prompts that another one named as well, those that were named last at the end."""
+    _agreed: dict[Pair, int] = field(default_factory=dict)
+    """Prompts that two have one name for; where more than two have it, of each with the first by name."""
+    _heard: dict[str, int] = field(default_factory=dict)
+    """The number of each process's last telling, longest silent first."""
+    _tellings: int = 0
+    _groups: dict[str, str] | None = None
+    """Who names alike, by one of them; None until it is asked for."""
 
     def told(self, who: str, prompt: Hashable, name: int) -> bool:
         """One gave the first tokens of a prompt a `name`; `prompt` is another name for the same tokens.
 
         Returns whether that said anything new.
         """
-        names = self._names.get(prompt)
-        if names is None:
-            if len(self._names) >= MOST_PROMPTS:
-                del self._names[next(iter(self._names))]
-            names = self._names[prompt] = {}
-        if names.get(who) == name:
+        self._hear(who)
+        before = self.name(who, prompt)
+        if before == name:
             return False
-        names[who] = name
-        self._compare(who, prompt, names)
+        if before is not None:
+            self._forget_names_of(who)
+        if prompt not in self._names and len(self._names) >= MOST_PROMPTS:
+            self.forget(next(iter(self._names)))
+        self._set(prompt, {**self._names.get(prompt, {}), who: name})
         return True
-
-    def _compare(self, who: str, prompt: Hashable, names: Mapping[str, int]) -> None:
-        """Set one against those it was compared with before, and against one of each other name.
-
-        So a fleet that agrees is compared with its first, and not everybody with everybody.
-        """
-        represented: set[int] = set()
-        for other, name in names.items():
-            if other == who:
-                continue
-            pair = (who, other) if who < other else (other, who)
-            compared = self._compared.get(pair)
-            if compared is None:
-                if name in represented:
-                    continue
-                compared = self._compared[pair] = {}
-            represented.add(name)
-            compared.pop(prompt, None)
-            if len(compared) >= LAST_COMPARED:
-                del compared[next(iter(compared))]
-            compared[prompt] = name == names[who]
 
     def name(self, who: str, prompt: Hashable) -> int | None:
         """What one calls a prompt's first tokens; None if it is not known."""
@@ -77,25 +71,84 @@ class ChunkNames:
 
     def forget(self, prompt: Hashable) -> None:
         """Judge nobody by a prompt."""
-        self._names.pop(prompt, None)
-        for compared in self._compared.values():
-            compared.pop(prompt, None)
+        self._set(prompt, {})
 
     def strangers(self, who: str) -> dict[str, int]:
-        """Return those who agree with one on no beginning at all, and on how many they were compared."""
-        return {
-            next(name for name in pair if name != who): len(compared)
-            for pair, compared in self._compared.items()
-            if who in pair and compared and not any(compared.values())
-        }
+        """Return those who name otherwise than one, and on how many of its last prompts."""
+        groups = self._named_alike()
+        mine = groups.get(who, who)
+        others = {other for other in self._heard if groups.get(other, other) != mine}
+        last = islice(reversed(self._common.get(who, {})), LAST_COMPARED) if others else ()
+        return dict(Counter(other for prompt in last for other in others.intersection(self._names[prompt])))
 
     def pairs(self) -> dict[Pair, int]:
-        """Return every two that agree on no beginning at all, and on how many they were compared."""
-        return {
-            pair: len(compared)
-            for pair, compared in self._compared.items()
-            if compared and not any(compared.values())
-        }
+        """Return every two that name otherwise than each other, and on how many prompts."""
+        found: dict[Pair, int] = {}
+        for who in self._heard:
+            for other, count in self.strangers(who).items():
+                pair = (who, other) if who < other else (other, who)
+                found[pair] = max(found.get(pair, 0), count)
+        return found
+
+    def _hear(self, who: str) -> None:
+        self._tellings += 1
+        self._heard.pop(who, None)
+        self._heard[who] = self._tellings
+        silent = next(iter(self._heard))
+        if self._tellings - self._heard[silent] > MOST_PROMPTS:
+            self._forget_names_of(silent)
+            del self._heard[silent]
+
+    def _forget_names_of(self, who: str) -> None:
+        for prompt in [prompt for prompt, names in self._names.items() if who in names]:
+            self._set(prompt, {one: name for one, name in self._names[prompt].items() if one != who})
+        self._common.pop(who, None)
+
+    def _set(self, prompt: Hashable, names: dict[str, int]) -> None:
+        """Make these a prompt's names; without any it is forgotten."""
+        before = self._names.get(prompt, {})
+        self._count(names, 1)
+        self._count(before, -1)
+        for who in before:
+            self._common.get(who, {}).pop(prompt, None)
+        if len(names) > 1:
+            for who in names:
+                self._common.setdefault(who, {})[prompt] = None
+        if names:
+            self._names[prompt] = names
+        else:
+            self._names.pop(prompt, None)
+
+    def _count(self, names: Mapping[str, int], by: int) -> None:
+        """Count who has one name with whom; a fleet that agrees has as many pairs as members, not squared."""
+        first: dict[int, str] = {}
+        for who in sorted(names):
+            one = first.setdefault(names[who], who)
+            if one == who:
+                continue
+            times = self._agreed.get((one, who), 0) + by
+            if times == max(by, 0):
+                self._groups = None
+            if times:
+                self._agreed[one, who] = times
+            else:
+                del self._agreed[one, who]
+
+    def _named_alike(self) -> dict[str, str]:
+        """By process, one of all that it is linked to by agreement; who agreed with nobody is not in it."""
+        if self._groups is None:
+            above: dict[str, str] = {}
+
+            def top(who: str) -> str:
+                while (over := above.setdefault(who, who)) != who:
+                    above[who] = above[over]
+                    who = over
+                return who
+
+            for one, other in self._agreed:
+                above[top(other)] = top(one)
+            self._groups = {who: top(who) for who in above}
+        return self._groups
 
 
 @dataclass(slots=True)
@@ -128,15 +181,15 @@ class PromptNames:
         return news
 
     def cache_pairs(self) -> dict[Pair, int]:
-        """Every two cache servers that agree on no beginning, and on how many they were compared."""
+        """Every two cache servers that are strangers, and on how many beginnings they were compared."""
         return self.servers.pairs()
 
     def engine_pairs(self) -> dict[Pair, int]:
-        """Every two engines that agree on no beginning, and on how many they were compared."""
+        """Every two engines that are strangers, and on how many beginnings they were compared."""
         return _enough(self.engines.pairs())
 
     def strangers(self, beginning: Beginning) -> tuple[dict[str, int], dict[str, int]]:
-        """Who agrees with a beginning's server, and with its engine, on no beginning: name and how many."""
+        """Who is a stranger to a beginning's server, and to its engine: name and how many were compared."""
         engine = str(beginning.engine)
         return self.servers.strangers(beginning.server), _enough(self.engines.strangers(engine))
 
