@@ -52,6 +52,16 @@ _FAILURES = (
         _COMES_BACK,
     ),
     Failure(
+        r"connection to server [^\n]*failed: (?P<why>[^\n]*)",
+        "the lake's PostgreSQL does not answer: {why}",
+        f"check host and port, and that it runs; {_COMES_BACK}",
+    ),
+    Failure(
+        r"Failed to execute query \"ROLLBACK\"|Current transaction is aborted",
+        "a transaction with the lake's PostgreSQL was broken off",
+        _COMES_BACK,
+    ),
+    Failure(
         r"DATA_PATH parameter[^\n]*does not match",
         "the lake keeps its data in another folder than `lake.data_path` says",
         "leave `lake.data_path` out, or name the folder that the lake was made with",

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from tierscope.storage.failures import explained
+from tierscope.storage.lake.failures import lake_explained
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,39 @@ def test_what_the_system_refuses_is_no_damage(reason, told):
 
     assert told in error.what
     assert "damaged" not in error.what
+
+
+UNREACHED = (
+    "IO Error: Failed to query most recent snapshot for DuckLake: Unable to connect to Postgres at "
+    '"dbname=lake host=10.0.0.1 port=5432 connect_timeout=10": connection to server at "10.0.0.1", port 5432 '
+    "failed: {}\n\tIs the server running on that host and accepting TCP/IP connections?"
+)
+BROKEN_OFF = (
+    "Invalid Input Error: Attempting to fetch from an unsuccessful query result\nError: TransactionContext "
+    "Error: Current transaction is aborted (please ROLLBACK)"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (UNREACHED.format("Invalid argument"), "does not answer: Invalid argument"),
+        (UNREACHED.format("Network is unreachable"), "does not answer: Network is unreachable"),
+        (UNREACHED.format("Connection refused"), "does not answer: Connection refused"),
+        (
+            UNREACHED.format('FATAL:  password authentication failed for user "tierscope"'),
+            "refuses this user: password authentication failed",
+        ),
+        (
+            'TransactionContext Error: Failed to commit: Failed to execute query "ROLLBACK": ',
+            "was broken off",
+        ),
+        (BROKEN_OFF, "was broken off"),
+    ],
+)
+def test_a_postgresql_that_is_away_is_nothing_to_report(said, told):
+    """Whatever the system calls it: a person is told what to look at, and that collectors go on."""
+    error = lake_explained(duckdb.Error(said), "a lake")
+
+    assert told in error.what
+    assert "report" not in error.fix
