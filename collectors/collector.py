@@ -156,7 +156,8 @@ class Collector:
         )
         self._started.callback(self._metrics.close)
         for worker in self._workers:
-            worker.start()
+            if worker not in sharing:
+                worker.start()
 
     def _share(self, store: Store, complaints: Complaints) -> tuple[list[Sharing], Mine]:
         """Who shares the work out, and what is this collector's; alone in a file, which is all of it."""
@@ -166,6 +167,8 @@ class Collector:
             return [], everything
         sharing = Sharing(leases, complaints, lease_seconds=seconds)
         self._started.callback(sharing.leave)
+        self._started.callback(_end, [sharing])
+        sharing.start()  # whoever comes up for longer than a lease would be taken for one that has died
         return [sharing], sharing.mine
 
     def _readers(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pytest
 
+from collectors import collector as collector_module
 from collectors.collector import Collector
+from collectors.deployments import Deployments
 from tests.exporting import Scrape, await_true
 from tests.ledgers import START, Ledger, admission
 from tests.otlp_receiver import RECEIVERS, attributes_on
@@ -250,3 +253,27 @@ def test_a_deployment_is_recorded_at_the_start(tmp_path):
     """The configuration in force is in the store before the first batch."""
     with collecting(settings(tmp_path)) as collector:
         assert collector.reader().endpoints() == (("prod", "chat"),)
+
+
+def test_a_collector_of_a_lake_keeps_its_lease_while_it_comes_up(postgres, tmp_path, monkeypatch):
+    """However long that takes: others take one without a lease for dead, and end what it has open."""
+    lake = postgres.lake(tmp_path, lease_seconds=3.0)
+    database = lake.name.partition("dbname=")[2].split()[0]
+
+    def ends() -> str:
+        return postgres.ask(database, "SELECT max(until) FROM tierscope_collectors")
+
+    def slow(*arguments):
+        first = ends()
+        await_true(lambda: ends() != first, "its lease is renewed")
+        return Deployments(*arguments)
+
+    monkeypatch.setattr(collector_module, "Deployments", slow)
+    chosen = replace(
+        settings(tmp_path, lake=lake.settings, socket_path=str(tmp_path / "socket")), store_path=lake.name
+    )
+    with closing(Collector(chosen, recommend=abstain)) as collector:
+        collector.start()
+
+        assert collector.alive
+    assert ends().strip() == "", "it is given back"
