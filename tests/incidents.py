@@ -36,7 +36,7 @@ class Watch:
             prompt, size = task.request.prompt_tokens, self.block_tokens
             self.queued[id(task)] = at_seconds - task.request.at_seconds
             asked = self.seen.ask(
-                task.request.hashes[: prompt // size], self.index, most_reusable(prompt, size)
+                "m", task.request.hashes[: prompt // size], self.index, most_reusable(prompt, size)
             )
             self.reuse[id(task)] = by_distance(asked, size)
 

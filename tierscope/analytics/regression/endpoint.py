@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tierscope.analytics.regression.attribution import PoolReadings
 from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression
-from tierscope.analytics.regression.groups import OTHERS, Group, Groups
+from tierscope.analytics.regression.groups import Group, Groups
 from tierscope.analytics.regression.observations import Observations, observe
 from tierscope.analytics.regression.seen import SeenBlocks
 from tierscope.domain.events import TierSample
@@ -102,7 +102,7 @@ class EndpointWatch:
         self._concluded = False
         self._watched: dict[Group, Watched] = {}
         self._groups = Groups()
-        self._seen: defaultdict[str, SeenBlocks] = defaultdict(SeenBlocks)
+        self._seen = SeenBlocks()
         self._engines: dict[EngineId, int] = {}
         self._pool = PoolHistory()
 
@@ -146,10 +146,6 @@ class EndpointWatch:
             if one.served_unix_seconds < newest - FORGOTTEN_SECONDS:
                 del self._watched[group]
                 self._groups.forget(group)
-        models = {group.model for group in self._watched}
-        for model in tuple(self._seen):
-            if model not in models and OTHERS not in self._watched:
-                del self._seen[model]
 
     def _newest(self) -> float:
         return max((one.served_unix_seconds for one in self._watched.values()), default=0.0)

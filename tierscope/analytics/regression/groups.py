@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tierscope.analytics.regression.observations import tells_ttft
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import UNKNOWN_MODEL
 from tierscope.domain.trace import Int64Array
@@ -33,17 +34,22 @@ class Groups:
         self._serves: dict[EngineId, str] = {}
 
     def of(self, window: RequestWindow) -> tuple[tuple[Group, ...], Int64Array]:
-        """The groups of a window, and which of them each of its requests (n,) is of.
+        """The groups of a window, and which of them each of its requests (n,) is of; -1: of none.
 
-        An engine's first requests may come before its model is told: they count to what it serves.
+        An engine's first requests may come before its model is told: they count to what it serves. One whose
+        requests tell no TTFT has nothing to be judged by, and takes no place that another can use.
         """
         pairs, which = np.unique(np.stack((window.engine, window.model)), axis=1, return_inverse=True)
+        which = which.reshape(-1)
         served = [(window.engines[engine], window.models[model]) for engine, model in pairs.T.tolist()]
         self._serves |= {engine: model for engine, model in served if model != UNKNOWN_MODEL}
-        named = [self._admit(self._group(engine, model)) for engine, model in served]
-        groups = tuple(sorted(set(named)))
-        of_pair = np.array([groups.index(one) for one in named], dtype=np.int64)
-        return groups, of_pair[which.reshape(-1)]
+        of_pairs = [self._group(engine, model) for engine, model in served]
+        tells = np.bincount(which[tells_ttft(window)], minlength=len(of_pairs)) > 0
+        judged = self._known.union(group for group, told in zip(of_pairs, tells, strict=True) if told)
+        named = {group: self._admit(group) for group in of_pairs if group in judged}
+        groups = tuple(sorted(set(named.values())))
+        numbers = {group: groups.index(name) for group, name in named.items()}
+        return groups, np.array([numbers.get(group, -1) for group in of_pairs], dtype=np.int64)[which]
 
     def forget(self, group: Group) -> None:
         """It is gone: another may take its place."""

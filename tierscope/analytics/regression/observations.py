@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,19 +87,19 @@ def joined(parts: Sequence[Observations]) -> Observations:
 
 
 def observe(
-    window: RequestWindow, seen: Mapping[str, SeenBlocks], engines: dict[EngineId, int]
+    window: RequestWindow, seen: SeenBlocks, engines: dict[EngineId, int]
 ) -> tuple[Observations, NDArray[np.bool_]]:
     """A window's requests that told their TTFT, and which of all those are: (n,).
 
-    `seen` of each model and `engines` go on from window to window.
+    `seen` and `engines` go on from window to window.
     """
     numbers = [engines.setdefault(engine, len(engines)) for engine in window.engines]
     hashes, offsets = window.block_hashes.tolist(), window.offsets.tolist()
-    size, reused, of_model = window.block_tokens, [], [seen[model] for model in window.models]
+    size, reused = window.block_tokens, []
     rows = zip(window.engine.tolist(), window.model.tolist(), window.prompt.tolist(), strict=True)
     for i, (engine, model, prompt) in enumerate(rows):
         chain = hashes[offsets[i] : offsets[i + 1]]
-        asked = of_model[model].ask(chain, numbers[engine], most_reusable(prompt, size))
+        asked = seen.ask(window.models[model], chain, numbers[engine], most_reusable(prompt, size))
         reused.append(by_distance(asked, size))
     told = Observations(
         window.at_unix_seconds,

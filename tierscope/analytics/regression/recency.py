@@ -7,13 +7,19 @@ request that touched them last, and a Fenwick tree counts how many blocks each r
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from heapq import heapify, heappop, heapreplace
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 DEFAULT_MOST_REQUESTS = 16_384
 """Requests told apart; blocks that were touched before these are as far away as the oldest of them."""
+
+
+BATCHES = 64
+"""One part of so many is forgotten when there is too much."""
 
 
 class Section(NamedTuple):
@@ -25,26 +31,31 @@ class Section(NamedTuple):
 
 
 class Recency:
-    """Blocks in the order of their last touch; beyond `most_blocks` the longest untouched are forgotten.
+    """Blocks in the order of their last touch.
 
     Hashes name their whole prefix and a request touches a whole path, leaf first: what is known of a chain is
     a prefix of it, and along it touches get older.
     """
 
-    def __init__(self, most_blocks: int, most_requests: int = DEFAULT_MOST_REQUESTS) -> None:
-        self.most_blocks = most_blocks
+    def __init__(self, most_requests: int = DEFAULT_MOST_REQUESTS) -> None:
         self._most_requests = most_requests
         self._touched: dict[int, int] = {}
-        self._first = 0
-        """Number of the oldest request told apart."""
+        """The number of the request that touched a block last, oldest first."""
+        self._numbers: list[int] = []
+        """The requests told apart, oldest first."""
         self._counts: list[int] = []
-        """Blocks that each request from `first` on touched last."""
+        """Blocks that each of them touched last."""
         self._tree = [0]
         self._counted = 0
         """Sum of `counts`."""
 
     def __len__(self) -> int:
         return len(self._touched)
+
+    @property
+    def oldest(self) -> int:
+        """The number of the request that touched a block longest ago; there must be one."""
+        return next(iter(self._touched.values()))
 
     def sections(self, chain: Sequence[int]) -> list[Section]:
         """The known part of a chain."""
@@ -57,13 +68,12 @@ class Recency:
             start = end
         return found
 
-    def touch(self, chain: Sequence[int]) -> None:
-        """A request asks for all of it."""
+    def touch(self, chain: Sequence[int], request: int) -> int:
+        """A request asks for all of it, with a higher number than any before; returns how many are new."""
         if len(self._counts) >= 2 * self._most_requests:
             self._forget_requests()
-        request = self._first + len(self._counts)
-        self._append()
-        touched, moved = self._touched, Counter[int | None]()
+        self._append(request)
+        touched, moved, known = self._touched, Counter[int | None](), len(self._touched)
         for block in reversed(chain):  # a leaf goes before its root
             moved[touched.pop(block, None)] += 1
             touched[block] = request
@@ -72,44 +82,95 @@ class Recency:
         for before, blocks in moved.items():
             if before is not None:
                 self._count(before, -blocks)
-        while len(touched) > self.most_blocks:
-            oldest = next(iter(touched))
-            self._count(touched.pop(oldest), -1)
+        return len(touched) - known
+
+    def forget_oldest(self, most: int) -> int:
+        """Forget up to `most` blocks of those that the oldest request touched last; returns how many."""
+        oldest, touched = self.oldest, self._touched
+        gone = list(islice(takewhile(lambda block: touched[block] == oldest, touched), most))
+        for block in gone:
+            del touched[block]
+        self._count(oldest, -len(gone))
+        return len(gone)
 
     def _end_of(self, request: int, chain: Sequence[int], start: int, known: int) -> int:
         return bisect_left(chain, True, start, known, key=lambda block: self._touched[block] != request)
 
-    def _append(self) -> None:
+    def _append(self, request: int) -> None:
         end = len(self._tree)
         child, total = end - 1, 0
         while child > end - (end & -end):
             total += self._tree[child]
             child -= child & -child
+        self._numbers.append(request)
         self._counts.append(0)
         self._tree.append(total)
 
+    def _place(self, request: int) -> int:
+        """In the tree, from 1 on; 0 for a request that is no longer told apart."""
+        return bisect_right(self._numbers, request)
+
     def _count(self, request: int, blocks: int) -> None:
-        index = request - self._first
-        if index < 0:
+        place = self._place(request)
+        if not place:
             return
-        self._counts[index] += blocks
+        self._counts[place - 1] += blocks
         self._counted += blocks
-        place = index + 1
         while place < len(self._tree):
             self._tree[place] += blocks
             place += place & -place
 
     def _counted_until(self, request: int) -> int:
-        place, total = request - self._first + 1, 0
+        place, total = self._place(request), 0
         while place > 0:
             total += self._tree[place]
             place &= place - 1
         return total
 
     def _forget_requests(self) -> None:
-        kept = self._counts[-self._most_requests :]
-        self._first += len(self._counts) - len(kept)
-        self._counts, self._tree, self._counted = [], [0], 0
-        for request, blocks in enumerate(kept, self._first):
-            self._append()
+        kept = zip(self._numbers[-self._most_requests :], self._counts[-self._most_requests :], strict=True)
+        self._numbers, self._counts, self._tree, self._counted = [], [], [0], 0
+        for request, blocks in kept:
+            self._append(request)
             self._count(request, blocks)
+
+
+class Recencies:
+    """Several that share a bound: beyond `most_blocks` in all, what nobody asked for longest is forgotten."""
+
+    def __init__(self, most_blocks: int) -> None:
+        self._most_blocks = most_blocks
+        self._of: dict[Hashable, Recency] = {}
+        self._blocks = 0
+        self._requests = 0
+
+    def __len__(self) -> int:
+        return self._blocks
+
+    def sections(self, key: Hashable, chain: Sequence[int]) -> list[Section]:
+        """The known part of a chain, in the one of that name."""
+        known = self._of.get(key)
+        return [] if known is None else known.sections(chain)
+
+    def touch(self, key: Hashable, chain: Sequence[int]) -> None:
+        """A request asks the one of that name for all of the chain."""
+        if not chain:
+            return
+        self._requests += 1
+        self._blocks += self._of.setdefault(key, Recency()).touch(chain, self._requests)
+        if self._blocks > self._most_blocks:
+            # Finding the oldest passes over the gaps that others left, so many are forgotten at once.
+            self._forget(self._most_blocks - self._most_blocks // BATCHES)
+
+    def _forget(self, down_to_blocks: int) -> None:
+        ages = [(recency.oldest, key) for key, recency in self._of.items()]
+        heapify(ages)  # no two have the same oldest request
+        while self._blocks > down_to_blocks:
+            _, key = ages[0]
+            recency = self._of[key]
+            self._blocks -= recency.forget_oldest(self._blocks - down_to_blocks)
+            if recency:
+                heapreplace(ages, (recency.oldest, key))
+            else:
+                heappop(ages)
+                del self._of[key]

@@ -152,14 +152,14 @@ def regress(
         at = told[of_request[tells] == number]
         before = int(((at >= learnt_from) & (at < since_unix_seconds)).sum())
         after = int((at >= since_unix_seconds).sum())
-        judged.append(_judged(group, watched.get(group), before, after))
+        judged.append(_judged(group, watched[group], before, after))
     recent = tuple(one for one in found if one.regression.found_unix_seconds >= since_unix_seconds)
     return RegressionReport(endpoint, since_unix_seconds, tuple(judged), recent)
 
 
-def _judged(group: Group, watched: Watched | None, before_requests: int, requests: int) -> Judged:
-    baseline = None if watched is None else watched.detector.baseline
-    if watched is None or baseline is None:
+def _judged(group: Group, watched: Watched, before_requests: int, requests: int) -> Judged:
+    baseline = watched.detector.baseline
+    if baseline is None:
         return Judged(group, Verdict.NOT_JUDGED, before_requests, requests)
     verdict = Verdict.RAISED if watched.detector.state is State.RAISED else Verdict.WATCHING
     usual = len(baseline.past.prompt)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tierscope.analytics.regression.recency import Recency, Section
+from tierscope.analytics.regression.recency import Recencies, Section
 
 DEFAULT_MOST_BLOCKS = 4_000_000
-"""Blocks remembered of all engines together; and as many again, shared by the engines, of each one's own."""
+"""Blocks remembered of all models, on all engines together; and as many again of each engine's own."""
 
 
 class Reusable(NamedTuple):
@@ -24,26 +24,23 @@ class Reusable(NamedTuple):
 
 
 class SeenBlocks:
-    """Blocks that requests asked for, anywhere and on each engine. Engines are small numbers."""
+    """Blocks that requests asked for, anywhere and on each engine, by model: none finds another's.
+
+    Engines are small numbers. What no request asked for longest is forgotten first, whosever it is, so models
+    and engines that are gone leave nothing behind.
+    """
 
     def __init__(self, most_blocks: int = DEFAULT_MOST_BLOCKS) -> None:
-        self._most_blocks = most_blocks
-        self._fleet = Recency(most_blocks)
-        self._of_engine: dict[int, Recency] = {}
+        self._fleet, self._own = Recencies(most_blocks), Recencies(most_blocks)
 
-    def ask(self, chain: Sequence[int], engine: int, most: int | None = None) -> Reusable:
+    def __len__(self) -> int:
+        return len(self._fleet) + len(self._own)
+
+    def ask(self, model: str, chain: Sequence[int], engine: int, most: int | None = None) -> Reusable:
         """What was seen of the first `most` blocks of the chain; then all of it is seen, on this engine."""
-        own = self._of_engine[engine] if engine in self._of_engine else self._begin(engine)
         hittable = chain[:most]
-        here, anywhere = own.sections(hittable), self._fleet.sections(hittable)
+        here, anywhere = self._own.sections((model, engine), hittable), self._fleet.sections(model, hittable)
         foreign = sum(part.blocks for part in anywhere) - sum(part.blocks for part in here)
-        own.touch(chain)
-        self._fleet.touch(chain)
+        self._own.touch((model, engine), chain)
+        self._fleet.touch(model, chain)
         return Reusable(anywhere, here, max(foreign, 0))
-
-    def _begin(self, engine: int) -> Recency:
-        self._of_engine[engine] = Recency(self._most_blocks)
-        share = max(1, self._most_blocks // len(self._of_engine))
-        for recency in self._of_engine.values():
-            recency.most_blocks = share
-        return self._of_engine[engine]

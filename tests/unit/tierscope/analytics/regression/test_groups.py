@@ -101,6 +101,32 @@ def test_groups_of_an_endpoint_are_bounded():
     assert (of_request == known.index(OTHERS)).sum() == 2 * (len(many) - MOST_GROUPS)
 
 
+def test_a_group_that_tells_no_ttft_takes_no_place_from_one_that_does():
+    """Nothing can be judged by it; were it to hold one of the few places it would hold it for ever."""
+    groups = Groups()
+    silent = tuple(EngineId("ns", "chat", f"silent{letter}-0") for letter in "abcdefghijklmnop")
+    window = window_of(SMALL, end=40.0)
+    engine = np.arange(40, dtype=np.int32) % len(silent)
+    untold = np.full(40, np.nan)
+
+    nobody, of_none = groups.of(replace(window, engines=silent, engine=engine, ttft_seconds=untold))
+    known, of_request = groups.of(window)
+
+    assert len(silent) == MOST_GROUPS
+    assert (nobody, set(of_none.tolist())) == ((), {-1})
+    assert (known, set(of_request.tolist())) == ((Group("m", "pod"),), {0})
+
+
+def test_requests_without_a_ttft_are_of_the_group_of_their_engine():
+    """Its replicas that begin are told by them, too."""
+    groups = Groups()
+    window = window_of(SMALL, end=10.0)
+    untold = replace(window, ttft_seconds=np.full(10, np.nan))
+
+    assert groups.of(untold)[0] == ()
+    assert groups.of(window)[0] == groups.of(untold)[0] == (Group("m", "pod"),)
+
+
 def test_requests_before_the_model_is_told_count_to_what_the_engine_serves():
     """Otherwise the first ones of every engine would be a group that never learns."""
     window = window_of(SMALL, end=10.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierscope.analytics.regression.recency import Recency, Section
+from tierscope.analytics.regression.recency import Recencies, Recency, Section
 
 paths = st.lists(st.integers(0, 2), min_size=1, max_size=5)
 
@@ -33,35 +33,58 @@ def slow_distances(history: list[tuple[int, ...]], blocks: tuple[int, ...]) -> l
 @given(requests=st.lists(paths, max_size=30))
 def test_distances_are_what_counting_them_gives(requests):
     """One section a request that touched part of the path last."""
-    recency, history = Recency(10_000), []
-    for path in requests:
+    recency, history = Recency(), []
+    for number, path in enumerate(requests):
         blocks = chain(path)
         sections = recency.sections(blocks)
 
         assert distances(sections) == slow_distances(history, blocks)
-        recency.touch(blocks)
+        recency.touch(blocks, number)
         history.append(blocks)
 
 
 @given(requests=st.lists(paths, max_size=40), most=st.integers(1, 6))
 def test_requests_of_long_ago_are_no_longer_told_apart(requests, most):
     """What is known of the path stays known, and nothing seems further away than it is."""
-    recency, history = Recency(10_000, most_requests=most), []
-    for path in requests:
+    recency, history = Recency(most), []
+    for number, path in enumerate(requests):
         blocks = chain(path)
         found, exact = distances(recency.sections(blocks)), slow_distances(history, blocks)
 
         assert len(found) == len(exact)
         assert all(near <= far for near, far in zip(found, exact, strict=True))
-        recency.touch(blocks)
+        recency.touch(blocks, number)
         history.append(blocks)
 
 
-def test_what_was_not_asked_for_longest_is_forgotten_leaf_first():
-    """A bound on memory forgets whole tails, not roots."""
-    recency = Recency(3)
-    recency.touch([1, 2, 3])
-    recency.touch([9])
+@given(
+    requests=st.lists(st.tuples(st.sampled_from("abc"), paths), max_size=40),
+    most_blocks=st.integers(1, 12),
+)
+def test_several_share_a_bound_and_what_nobody_asked_for_longest_is_forgotten(requests, most_blocks):
+    """In whichever it is, its leaf first; so all are bounded together, and none by itself."""
+    several: Recencies = Recencies(most_blocks)
+    lately: dict[tuple[str, int], None] = {}
+    for key, path in requests:
+        blocks = chain(path)
+        assert sum(part.blocks for part in several.sections(key, blocks)) == sum(
+            (key, block) in lately for block in blocks
+        )
+        several.touch(key, blocks)
+        for block in reversed(blocks):
+            lately.pop((key, block), None)
+            lately[key, block] = None
+        while len(lately) > most_blocks:
+            del lately[next(iter(lately))]
+        assert len(several) == len(lately)
 
-    assert recency.sections([1, 2, 3]) == [Section(1, 2)]
-    assert len(recency) == 3
+
+def test_what_is_forgotten_is_no_longer_between():
+    """Distances count what is still known."""
+    several = Recencies(4)
+    several.touch("a", [1, 2, 3])
+    several.touch("a", [9])
+    several.touch("b", [5])
+
+    assert several.sections("a", [1, 2, 3]) == [Section(1, 2)]
+    assert several.sections("b", [5]) == [Section(0, 1)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.tierscope.analytics.regression.test_recency import chain, paths
-from tierscope.analytics.regression.seen import SeenBlocks
+from tierscope.analytics.regression.seen import Reusable, SeenBlocks
 
 asked = st.lists(st.tuples(paths, st.integers(0, 2)), max_size=25)
 
@@ -19,7 +19,7 @@ def test_reuse_is_told_by_engine_as_a_list_of_all_requests_would(requests, most)
         blocks = chain(path)
         ever = [{who for known, who in history if block in known} for block in blocks[:most]]
 
-        found = seen.ask(blocks, engine, most)
+        found = seen.ask("m", blocks, engine, most)
 
         assert sum(part.blocks for part in found.own) == sum(engine in who for who in ever)
         assert found.foreign == sum(bool(who) and engine not in who for who in ever)
@@ -27,11 +27,21 @@ def test_reuse_is_told_by_engine_as_a_list_of_all_requests_would(requests, most)
         history.append((set(blocks), engine))
 
 
-def test_engines_share_what_is_remembered_of_each():
-    """More engines do not need more memory."""
+def test_models_and_engines_share_what_is_remembered():
+    """More of them do not need more memory, and those that are gone leave theirs to the others."""
     seen = SeenBlocks(most_blocks=8)
-    for engine in range(4):
-        seen.ask([100 * engine + block for block in range(8)], engine)
+    for model in range(6):
+        for engine in range(4):
+            seen.ask(f"m{model}", [100 * engine + block for block in range(8)], engine)
+            assert len(seen) <= 2 * 8
 
-    assert sum(len(recency) for recency in seen._of_engine.values()) <= 8 + 4 + 2 + 2
-    assert sum(part.blocks for part in seen.ask([300, 301, 302], 3).own) == 2
+    assert sum(part.blocks for part in seen.ask("m5", [300, 301, 302], 3).own) == 3
+    assert seen.ask("m0", [300, 301, 302], 3).fleet == []
+
+
+def test_no_model_finds_anothers_blocks():
+    """Though the same prompt has the same hashes for both."""
+    seen = SeenBlocks()
+    seen.ask("small", [1, 2, 3], 0)
+
+    assert seen.ask("large", [1, 2, 3], 0) == Reusable([], [], 0)
