@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.promql import gauge, sum_by
+from dashboards.promql import gauge, one_of, sum_by
 from dashboards.rules.recording import MISS_COST_RATE, MISS_SECONDS_RATE, MISS_TOKEN_RATE, recorded
 from dashboards.variables import OWNER, OWNER_LABELS
 from tierscope.registry.advice_metrics import ADVISED_COST
@@ -32,4 +32,4 @@ def cost() -> str:
 
 def advised_cost() -> str:
     """What each endpoint costs an hour today, and at the advised sizes."""
-    return f"max by ({', '.join((*OWNER_LABELS, 'point', 'currency'))}) ({gauge(ADVISED_COST, OWNER)})"
+    return one_of("max", gauge(ADVISED_COST, OWNER), *OWNER_LABELS, "point", "currency")
