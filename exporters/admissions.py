@@ -4,8 +4,8 @@ A first admission is finished at its first token (`served`) or at its end withou
 re-admission is finished when its load has ended or something else happens to the request.
 Requests stay in a bounded table from admission to end, so that a record that comes twice counts once.
 
-Where a cache server tells its lookups, an admission that loaded is told once its lookup is known, or once
-that cannot come any more.
+Where a cache server tells its lookups, an admission that was looked up is told once its lookup is known, or
+once that cannot come any more.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ MOST_WAITING = 10_000
 """Admissions of one engine that may wait for their lookups; the oldest one is told without for a new one."""
 
 PATIENCE_SECONDS = 30.0
-"""How long an admission waits for a lookup while the cache server's stream says nothing at all."""
+"""How long an admission that loaded waits for its lookup while the server's stream says nothing at all."""
+
+MISS_PATIENCE_SECONDS = 2.0
+"""The same for one that loaded nothing: of it all is known but what L1 had, and what was stored for it."""
 
 _RANDOM_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 """What the engine adds to the id that its API and its spans show."""
@@ -69,6 +72,11 @@ class _Ended:
     at_unix_seconds: float
     waits_since: float | None = None
     """Monotonic seconds, from the first look at it on."""
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long it waits for a stream that says nothing."""
+        return PATIENCE_SECONDS if self.admission.tokens.external else MISS_PATIENCE_SECONDS
 
     @property
     def told(self) -> Told:
@@ -177,7 +185,7 @@ class Admissions:
         for ended in waiting:
             if ended.waits_since is None:
                 ended.waits_since = monotonic_seconds
-            overdue = monotonic_seconds - ended.waits_since >= PATIENCE_SECONDS
+            overdue = monotonic_seconds - ended.waits_since >= ended.patience_seconds
             if not ((news or overdue) and self._told(ended, outcome, overdue=overdue)):
                 self._waiting.append(ended)
         return outcome
@@ -286,10 +294,11 @@ class Admissions:
             return True
         wanted = _wanted(ended)
         lookup = lookups.take(wanted)
-        if lookup is None and tokens.external:
+        if lookup is None and (tokens.external or (admit.lookups and lookups.tells_misses)):
             if not (overdue or lookups.cannot_come(wanted)):
                 return False
-            outcome.oddities.append(self._oddity("load without its lookup", admit.rid))
+            if tokens.external:
+                outcome.oddities.append(self._oddity("load without its lookup", admit.rid))
         reason = ExternalReason.LOOKUP_MISSING
         if lookup is not None and contradicts(lookup, admit, tokens, self._block_tokens(ended.admission)):
             outcome.oddities.append(self._oddity("lookup that contradicts the admission", admit.rid))

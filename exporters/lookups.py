@@ -56,10 +56,12 @@ class Wanted:
 class LookupKeeper(Protocol):
     """Knows what the cache below an engine had for its admissions.
 
-    `changes` grows with everything that may settle an admission which waits.
+    `changes` grows with everything that may settle an admission which waits; `tells_misses` says that it also
+    knows lookups of admissions that loaded nothing.
     """
 
     changes: int
+    tells_misses: bool
 
     @property
     def chunk_tokens(self) -> int | None:
@@ -104,6 +106,8 @@ class Lookups:
     that may settle an admission which waits. `names` are shared by the servers of a node; `chunk_tokens` is
     the size of a chunk, 0 until the server tells it.
     """
+
+    tells_misses = True
 
     def __init__(
         self,

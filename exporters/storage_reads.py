@@ -45,6 +45,7 @@ class StorageReads:
     chunk_tokens: int | None = None
     changes: int = 0
     """Grows with everything that may settle an admission which waits."""
+    tells_misses: bool = False
     _reads: dict[str, list[StorageRead]] = field(default_factory=dict)
     _told_until: dict[int, float] = field(default_factory=dict)
     _lost: set[int] = field(default_factory=set)

@@ -82,7 +82,7 @@ def admissions_of_lookups(path: Path, traceparents: Mapping[str, str]) -> list[b
         assert isinstance(asked_at, float)
         assert isinstance(at, float)
         admit = {"t": "admit", "ts": at, "rid": rid, "attempt": 0, "prompt": lookup["prompt_tokens"]}
-        admit |= {"local": 0, "external": lookup["hit_tokens"], "arrival": asked_at}
+        admit |= {"lookups": 1, "local": 0, "external": lookup["hit_tokens"], "arrival": asked_at}
         admit["trace"] = {"traceparent": traceparents[rid]}
         first = {"t": "first", "ts": at + 0.5, "rid": rid, "ttft_s": at + 0.5 - asked_at}
         payloads.append(msgspec.msgpack.encode([admit, first]))

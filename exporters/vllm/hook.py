@@ -34,7 +34,8 @@ class HashDelta(msgspec.Struct, frozen=True, rename={"start": "from"}):
 class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=True):
     """One admission. Tokens; `hashes` are the prompt's full blocks; `ps` is [prompt, local, external].
 
-    `attempt` 0 is the first admission, more are after preemptions. `total` is the prompt and what was
+    `attempt` 0 is the first admission, more are after preemptions. `lookups` is how often the connector was
+    asked before it. `total` is the prompt and what was
     already generated. `split` is the load by the connector's names of its tiers. `skip` says that the
     request looks in no cache by its nature.
     """
@@ -50,6 +51,7 @@ class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=Tru
     skip: bool = False
     ps: tuple[Count, Count, Count] | None = None
     arrival: Seconds | None = None
+    lookups: Count = 0
     lookup_wait_s: Seconds | None = None
     hashes: list[bytes | int] | HashDelta | None = None
     salt: object = None

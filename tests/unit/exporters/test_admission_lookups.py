@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from exporters import admissions as module
-from exporters.admissions import PATIENCE_SECONDS, Admissions, EngineFacts
+from exporters.admissions import MISS_PATIENCE_SECONDS, PATIENCE_SECONDS, Admissions, EngineFacts
 from exporters.lmcache.record_stream import RecordStream
 from exporters.lmcache.suspicion import ServerJudge
 from exporters.lookups import Lookups
@@ -80,13 +80,37 @@ def test_while_the_server_says_nothing_a_load_waits_no_longer_than_it_should(joi
     assert not joined.settle(1_000.0).records
 
 
-def test_what_loaded_nothing_waits_for_nothing(joined, lookups):
+def test_what_was_not_looked_up_waits_for_nothing(joined, lookups):
     """Whatever its lookup found, L0 served it; the lookup is kept with it where it is known."""
     lookups.answered("seen", 0, lookup(hit_tokens=32, l1_hit_tokens=0))
 
     outcome = joined.apply([admit("seen", local=32), first("seen"), admit("other"), first("other")])
 
     assert [(r.tokens.l0, r.lookup and r.lookup.hit_tokens) for r in outcome.records] == [(32, 32), (0, None)]
+
+
+def test_what_loaded_nothing_has_its_lookup_too(joined, lookups):
+    """Also where that is told after it: what L1 then stores for it is told by it."""
+    assert not joined.apply([admit(lookups=1), first()]).records
+    lookups.answered("r", 0, lookup(hit_tokens=0, l1_hit_tokens=0))
+
+    (record,) = joined.settle(1.0).records
+
+    assert (record.tokens.computed, record.lookup.hit_tokens, record.external_reason) == (40, 0, None)
+
+
+@pytest.mark.parametrize("told_until", [10.5, 0.0], ids=["all was told", "nothing is told"])
+def test_what_loaded_nothing_waits_shortly_and_nothing_is_odd_about_it(joined, lookups, told_until):
+    """A prompt shorter than a chunk is asked of no server, and a server may be silent."""
+    joined.apply([admit(lookups=1), first()])
+    assert not joined.settle(100.0).records
+    lookups.told_until(told_until)
+    soon, late = joined.settle(100.1), joined.settle(100.0 + MISS_PATIENCE_SECONDS)
+
+    told = soon if told_until else late
+    assert [(record.lookup, record.tokens.computed) for record in told.records] == [(None, 40)]
+    assert [*soon.records, *late.records] == told.records
+    assert [*soon.oddities, *late.oddities] == []
 
 
 @pytest.mark.parametrize(
