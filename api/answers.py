@@ -259,3 +259,5 @@ class Regressions:
     groups: tuple[RegressionGroup, ...]
     """Each has its own baseline, or its kin's; what was found names its group."""
     regressions: tuple[Regression, ...]
+    earlier: tuple[Regression, ...]
+    """Found before that moment, and going on at the end: of no severity here."""

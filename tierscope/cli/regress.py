@@ -90,8 +90,9 @@ def _from_api(url: str, endpoint: str | None, start: float, learn_seconds: float
 def _print(document: Document) -> None:
     from tierscope.cli.output import stdout
 
-    found, groups = document["regressions"], document["groups"]
+    found, earlier, groups = document["regressions"], document["earlier"], document["groups"]
     assert isinstance(found, list)
+    assert isinstance(earlier, list)
     assert isinstance(groups, list)
     if document["state"] == "not_judged":
         stdout.print(
@@ -101,12 +102,15 @@ def _print(document: Document) -> None:
         )
     elif not found:
         stdout.print(
-            f"{document['endpoint']}: no regression among {document['requests']} requests, held against "
+            f"{document['endpoint']}: no new regression among {document['requests']} requests, held against "
             f"{document['baseline_requests']} before"
         )
     for one in found:
         assert isinstance(one, dict)
         stdout.print(str(one["sentence"]), soft_wrap=True)
+    for one in earlier:
+        assert isinstance(one, dict)
+        stdout.print(f"from before that moment, and going on: {one['sentence']}", soft_wrap=True)
     if document["state"] != "not_judged":
         for note in _notes(str(document["endpoint"]), groups):
             stdout.print(note, soft_wrap=True)

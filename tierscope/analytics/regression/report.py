@@ -75,6 +75,8 @@ class RegressionReport:
     since_unix_seconds: float
     groups: tuple[Judged, ...]
     found: tuple[Found, ...] = ()
+    earlier: tuple[Found, ...] = ()
+    """Found before that moment, and going on at the end: of no severity here: nothing since did it."""
 
     @property
     def verdict(self) -> Verdict:
@@ -120,6 +122,7 @@ class RegressionReport:
             "requests": self.requests,
             "groups": [one.to_json() for one in self.groups],
             "regressions": [document(one, self.endpoint, alone=alone) for one in self.found],
+            "earlier": [document(one, self.endpoint, alone=alone) for one in self.earlier],
         }
 
 
@@ -154,7 +157,10 @@ def regress(
         after = int((at >= since_unix_seconds).sum())
         judged.append(_judged(group, watched[group], before, after))
     recent = tuple(one for one in found if one.regression.found_unix_seconds >= since_unix_seconds)
-    return RegressionReport(endpoint, since_unix_seconds, tuple(judged), recent)
+    raised = {one.group for one in judged if one.verdict is Verdict.RAISED}
+    last = {one.group: one for one in found if one.group in raised}
+    earlier = tuple(one for one in last.values() if one not in recent)
+    return RegressionReport(endpoint, since_unix_seconds, tuple(judged), recent, earlier)
 
 
 def _judged(group: Group, watched: Watched, before_requests: int, requests: int) -> Judged:

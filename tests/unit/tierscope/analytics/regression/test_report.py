@@ -96,6 +96,23 @@ def test_a_workload_with_enough_of_its_own_is_judged_by_that():
     )  # fmt: skip
 
 
+def test_what_was_raised_before_and_goes_on_is_told_apart():
+    """It is nothing that came since, and no all-clear either; once it has ended it is neither."""
+    slow = StoredRequests(slow_from=3000.0)
+
+    found = report(slow, since=4500.0, end=5500.0, settings=SETTINGS)
+    document = found.to_json()
+
+    assert (document["state"], document["severity"], document["regressions"]) == ("raised", None, [])
+    (earlier,) = document["earlier"]
+    assert earlier["sentence"].startswith("TTFT of ns/chat is")
+    assert found.earlier[0].regression.found_unix_seconds < 4500.0
+    over = report(
+        StoredRequests(slow_from=3000.0, slow_until=3400.0), since=4800.0, end=5800.0, settings=SETTINGS
+    )
+    assert (over.verdict.value, over.found, over.earlier) == ("watching", (), ())
+
+
 def test_a_group_that_serves_no_longer_is_in_the_report():
     """However long ago: it was raised when it served last, and nobody has seen it end."""
     steady, gone = StoredRequests(), StoredRequests(1000.0, model="large", replica="old-0")
