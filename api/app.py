@@ -18,6 +18,7 @@ from api.parameters import Clock
 from api.problems import Problem, answer_problems, describe_problems
 from api.regressions import serve_regressions
 from api.report_page import serve_report
+from tierscope.advice.foretold import Foretold
 from tierscope.registry.types import Sample
 from tierscope.storage.reader import Reader
 from tierscope.telemetry.prometheus import SampleCollector
@@ -53,8 +54,9 @@ def create_app(
     serve_regressions(app, reader, clock)
     explainer = Explainer(reader, clock)
     serve_explanations(app, explainer)
-    serve_outcomes(app, reader, clock, explainer.turns)
-    serve_report(app, reader, explainer, clock)
+    foretold = Foretold()
+    serve_outcomes(app, reader, clock, explainer.turns, foretold)
+    serve_report(app, reader, explainer, clock, foretold)
     _serve_operations(app, reader, samples)
     describe_problems(app)
     return app

@@ -10,12 +10,13 @@ from api.parameters import HISTORY_SECONDS, After, Clock, End, Limit, Name, Name
 from api.turns import Kept, OneAtATime
 from tierscope.advice.afterwards import outcomes_of
 from tierscope.advice.compared import Compared
+from tierscope.advice.foretold import Foretold
 from tierscope.storage.reader import Reader
 
 KEEP_SECONDS = 60.0
 
 
-def serve_outcomes(app: FastAPI, reader: Reader, clock: Clock, turns: OneAtATime) -> None:
+def serve_outcomes(app: FastAPI, reader: Reader, clock: Clock, turns: OneAtATime, foretold: Foretold) -> None:
     """Add the route."""
     kept: Kept[tuple[Compared, ...]] = Kept(clock, KEEP_SECONDS)
 
@@ -37,7 +38,7 @@ def serve_outcomes(app: FastAPI, reader: Reader, clock: Clock, turns: OneAtATime
         span = span_of(start, end, clock, HISTORY_SECONDS)
         asked = (namespace, name, start, end)
         found = await turns.run(
-            lambda: kept.get(asked, lambda: outcomes_of(reader, asked[:2], span, clock()))
+            lambda: kept.get(asked, lambda: outcomes_of(reader, asked[:2], span, clock(), foretold))
         )
         page, following = page_of(found, after, limit)
         return conditional_of(Outcomes(page, following), if_none_match)

@@ -16,6 +16,7 @@ from tierscope.advice.afterwards import outcomes_of
 from tierscope.advice.compared import Compared
 from tierscope.advice.document import Recommendation, parse_recommendation
 from tierscope.advice.explain import Explanation
+from tierscope.advice.foretold import Foretold
 from tierscope.domain.errors import BadInput, TierscopeError
 from tierscope.domain.events import SourceCoverage, of_endpoint
 from tierscope.domain.window import TimeSpan
@@ -32,7 +33,9 @@ Endpoint = Annotated[str | None, Query(description="Which one, as NAMESPACE/NAME
 Hours = Annotated[float, Query(description="Span that is shown, up to now.", gt=0, le=MOST_HOURS)]
 
 
-def serve_report(app: FastAPI, reader: Reader, explainer: Explainer, clock: Clock) -> None:
+def serve_report(
+    app: FastAPI, reader: Reader, explainer: Explainer, clock: Clock, foretold: Foretold
+) -> None:
     """Add the page."""
     kept: Kept[Page] = Kept(clock, KEEP_SECONDS, most=4)
 
@@ -50,7 +53,8 @@ def serve_report(app: FastAPI, reader: Reader, explainer: Explainer, clock: Cloc
             start = None if hours == 1.0 else end - hours * 3600
             return explainer.explain(*who, start, None, DEFAULT_HISTORY_SECONDS)
 
-        return render(material_of(reader, who, TimeSpan(end - hours * 3600, end), clock(), explain))
+        span = TimeSpan(end - hours * 3600, end)
+        return render(material_of(reader, who, span, clock(), foretold, explain))
 
     @app.get("/", tags=["report"], response_class=Response, responses={200: {"content": {"text/html": {}}}})
     async def report(endpoint: Endpoint = None, hours: Hours = 1.0) -> Response:
@@ -70,6 +74,7 @@ def material_of(
     who: tuple[str, str],
     span: TimeSpan,
     now_unix_seconds: float,
+    foretold: Foretold,
     explain: Callable[[], Explanation] | None = None,
 ) -> Material:
     """Read what a report is made of. What cannot be read is absent, with the reason; the rest is there.
@@ -91,7 +96,8 @@ def material_of(
         explanation=explanation,
         engines=_told(lambda: reader.engine_totals(*who, span).tokens, "The engines' own counters", absent),
         sources=_told(lambda: _sources(reader, who, span), "The sources", absent) or (),
-        followed=_told(lambda: _followed(reader, who, now_unix_seconds), "Earlier advice", absent) or (),
+        followed=_told(lambda: _followed(reader, who, now_unix_seconds, foretold), "Earlier changes", absent)
+        or (),
         absent=tuple(absent),
         others=tuple(name for name in names if name != who),
     )
@@ -105,10 +111,11 @@ def _told(read: Callable[[], T], what: str, absent: list[str]) -> T | None:
         return None
 
 
-def _followed(reader: Reader, who: tuple[str, str], now_unix_seconds: float) -> tuple[Compared, ...]:
-    return outcomes_of(
-        reader, who, TimeSpan(now_unix_seconds - HISTORY_SECONDS, now_unix_seconds), now_unix_seconds
-    )
+def _followed(
+    reader: Reader, who: tuple[str, str], now_unix_seconds: float, foretold: Foretold
+) -> tuple[Compared, ...]:
+    span = TimeSpan(now_unix_seconds - HISTORY_SECONDS, now_unix_seconds)
+    return outcomes_of(reader, who, span, now_unix_seconds, foretold)
 
 
 def _recommendation(reader: Reader, who: tuple[str, str]) -> Recommendation | None:

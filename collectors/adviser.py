@@ -12,6 +12,7 @@ from collectors.complaints import Complaints
 from collectors.worker import Worker
 from tierscope.advice.afterwards import outcomes_of
 from tierscope.advice.compared import Compared
+from tierscope.advice.foretold import Foretold
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
@@ -47,7 +48,7 @@ class Recommend(Protocol):
         now_unix_seconds: float,
         earlier: Sequence[Compared],
     ) -> Advice:
-        """Advise on a deployment; `earlier` is what came of advice on it that was followed."""
+        """Advise on a deployment; `earlier` is what came of its earlier changes."""
         ...
 
 
@@ -78,6 +79,7 @@ class Adviser(Worker):
         self._window_seconds = window_seconds
         self._clock = clock
         self._latest: dict[tuple[str, str], tuple[float, tuple[Sample, ...]]] = {}
+        self._foretold = Foretold()
         self._outcomes: dict[tuple[str, str], tuple[float, tuple[Compared, ...]]] = {}
 
     def samples(self) -> Iterator[Sample]:
@@ -111,8 +113,8 @@ class Adviser(Worker):
         endpoint = (deployment.namespace, deployment.endpoint)
         now = self._clock()
         span = TimeSpan(now - self._window_seconds, now)
+        earlier = self._earlier(endpoint, now)  # first: it reads windows of its own, and lets go of them
         evidence = self._store.reader().evidence(*endpoint, span)
-        earlier = self._earlier(endpoint, now)
         document = self._recommend(evidence, deployment, now_unix_seconds=now, earlier=earlier).to_json()
         status = str(document["status"])
         self._store.save_recommendation(
@@ -125,9 +127,12 @@ class Adviser(Worker):
         self._latest[endpoint] = (now, (*told, *advice_figures(endpoint, document)))
 
     def _earlier(self, endpoint: tuple[str, str], now: float) -> tuple[Compared, ...]:
-        """What came of advice that was followed; looked up anew when that is old."""
+        """What came of earlier changes; looked up anew when that is old."""
         kept = self._outcomes.get(endpoint)
         if kept is None or now - kept[0] >= OUTCOMES_SECONDS:
             span = TimeSpan(now - OUTCOMES_SPAN_SECONDS, now)
-            kept = self._outcomes[endpoint] = (now, outcomes_of(self._store.reader(), endpoint, span, now))
+            kept = self._outcomes[endpoint] = (
+                now,
+                outcomes_of(self._store.reader(), endpoint, span, now, self._foretold),
+            )
         return kept[1]

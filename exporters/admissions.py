@@ -133,7 +133,7 @@ class Admissions:
         self._most_requests = most_requests
         self._requests: dict[str, _Request] = {}
         self._waiting: deque[_Ended] = deque()
-        self._lookup_changes = 0
+        self._lookup_changes: int | None = 0
         self._chains = ChainMemory()
         self._dropped_before: int | None = None
 
@@ -175,17 +175,18 @@ class Admissions:
         return outcome
 
     def settle(self, monotonic_seconds: float) -> Outcome:
-        """Tell the admissions whose lookups have come, or cannot come any more."""
+        """Tell the admissions whose lookups have come, or cannot come any more; at infinity all."""
         outcome = Outcome()
-        lookups = self._facts.lookups
-        if not self._waiting or lookups is None:
+        if not self._waiting:
             return outcome
-        news, self._lookup_changes = lookups.changes != self._lookup_changes, lookups.changes
+        lookups = self._facts.lookups
+        changes = None if lookups is None else lookups.changes
+        news, self._lookup_changes = lookups is None or changes != self._lookup_changes, changes
         waiting, self._waiting = self._waiting, deque()
         for ended in waiting:
             if ended.waits_since is None:
                 ended.waits_since = monotonic_seconds
-            overdue = monotonic_seconds - ended.waits_since >= ended.patience_seconds
+            overdue = monotonic_seconds >= ended.waits_since + ended.patience_seconds
             if not ((news or overdue) and self._told(ended, outcome, overdue=overdue)):
                 self._waiting.append(ended)
         return outcome

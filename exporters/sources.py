@@ -71,6 +71,7 @@ class Sources:
         self._healths: list[Health] = []
         self._showing: list[ShowingSource] = []
         self._workers: list[Worker] = []
+        self._streams: list[Stream] = []
         self._open = ExitStack()
 
     def start(self) -> None:
@@ -89,7 +90,11 @@ class Sources:
         self._open.close()
 
     def forget(self) -> None:
-        """After the close: what these sources said of the present is no longer known, and no longer shown."""
+        """After the close: these sources are gone for good.
+
+        What waited for another stream is told without it; what they said of the present is no longer shown.
+        """
+        self._shared.reader.finish(self._streams)
         for health in self._healths:
             self._shared.desk.ledger.forget_readings(health.source)
             self._shared.desk.oddities.hold(health.source, ())
@@ -125,13 +130,13 @@ class Sources:
         mounts = self._open_mounts(opening)
         self._showing = [page for page in (*pages, *mounts) if isinstance(page, ShowingSource)]
         pollers = [self._poller(page) for page in (*pages, *mounts)]
-        streams = self._streams(opening)
+        self._streams = self._open_streams(opening)
         opening.callback(self.tell_coverage)
         self._listen_as_coordinator(opening)
         self._workers = [*pollers, *self._controllers(opening)]
         opening.callback(stop_all, self._workers)
-        opening.callback(shared.reader.remove, streams)
-        shared.reader.add(streams)
+        opening.callback(shared.reader.remove, self._streams)
+        shared.reader.add(self._streams)
         for worker in self._workers:
             worker.start()
         for engine in settings.engines:
@@ -166,7 +171,7 @@ class Sources:
             opening.callback(mount.stop)
         return mounts
 
-    def _streams(self, opening: ExitStack) -> list[Stream]:
+    def _open_streams(self, opening: ExitStack) -> list[Stream]:
         streams: list[Stream] = []
         fresh = partial(self._health, fresh_seconds=STREAM_FRESH_SECONDS)
         for stream in self._shared.opener.open_all(self._settings, fresh):

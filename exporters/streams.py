@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -111,6 +112,19 @@ class Stream:
             self.health.mark_stale(self.meaning.stale)
             position = self.counted.position(self.meaning.waiting)
             desk.post(self.health.source, entries, oddities, read_until=position)
+        return entries
+
+    def finish(self, desk: Desk) -> list[LedgerEntry]:
+        """Nothing will come of it any more: hand on what waited, without what it waited for."""
+        past: list[LedgerEntry] = []
+        entries: list[LedgerEntry] = []
+        if self.meaning.waiting:
+            settled = self.meaning.settle(math.inf)
+            self._part(settled, past, entries, waited=True)
+            if past:
+                desk.post(self.health.source, past, (), on_page=False)
+            position = self.counted.position(self.meaning.waiting)
+            desk.post(self.health.source, entries, settled.oddities, read_until=position)
         return entries
 
     def _part(
@@ -228,6 +242,15 @@ class StreamReader:
 
         self._change(take_out)
 
+    def finish(self, streams: Sequence[Stream]) -> None:
+        """Tell what waits in these, which were taken out and are over for good."""
+
+        def tell() -> None:
+            for stream in streams:
+                self._hand_on(stream, stream.finish)
+
+        self._change(tell)
+
     def _change(self, change: Callable[[], None]) -> None:
         """Do something between two rounds of the thread, and wait for it; at once while it does not run."""
         done = threading.Event()
@@ -256,8 +279,11 @@ class StreamReader:
                 self._drain(stream)
 
     def _drain(self, stream: Stream) -> None:
+        self._hand_on(stream, stream.drain)
+
+    def _hand_on(self, stream: Stream, look: Callable[[Desk], list[LedgerEntry]]) -> None:
         try:
-            for entry in stream.drain(self._desk):
+            for entry in look(self._desk):
                 if isinstance(entry, RequestRecord):
                     self._on_record(entry)
             for move in stream.late:

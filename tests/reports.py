@@ -10,6 +10,7 @@ import numpy as np
 from api.report_page import material_of
 from tests import workloads as w
 from tests.stored import StoredInMemory
+from tierscope.advice.foretold import Foretold
 from tierscope.advice.recommend import recommend
 from tierscope.domain.deployment import DeploymentSince
 from tierscope.domain.window import TimeSpan
@@ -40,10 +41,10 @@ def known_store(seed: int = 5, *, requests: int = 1200) -> StoredInMemory:
 
 def known() -> Material:
     """Everything there is to know."""
-    return material_of(known_store(), WHO, SPAN, w.NOW)
+    return material_of(known_store(), WHO, SPAN, w.NOW, Foretold())
 
 
 def unknown() -> Material:
     """An endpoint that was heard of, and nothing more."""
     store = StoredInMemory(evidences={WHO: w.evidence(w.window([]), covered=())})
-    return material_of(store, WHO, SPAN, w.NOW)
+    return material_of(store, WHO, SPAN, w.NOW, Foretold())

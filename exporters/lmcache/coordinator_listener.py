@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -159,6 +160,13 @@ class _Server(ThreadingHTTPServer):
                 self._open.discard(request)
         super().shutdown_request(request)
 
+    def handle_error(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """Called where a connection failed. A server that hangs up, because it ended, is no fault."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
     def service_actions(self) -> None:
         """Called by the thread that waits for connections."""
         super().service_actions()
@@ -176,10 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._say(413, {"error": "too large"})
             return
-        try:
-            self._say(*self._answer(self.rfile.read(int(size))))
-        except ConnectionError:  # the server hung up: it ended, or asks again
-            self.close_connection = True
+        self._say(*self._answer(self.rfile.read(int(size))))
 
     def _answer(self, body: bytes) -> tuple[int, dict[str, object]]:
         try:

@@ -35,9 +35,8 @@ class Admit(msgspec.Struct, tag="admit", tag_field="t", frozen=True, kw_only=Tru
     """One admission. Tokens; `hashes` are the prompt's full blocks; `ps` is [prompt, local, external].
 
     `attempt` 0 is the first admission, more are after preemptions. `lookups` is how often the connector was
-    asked before it. `total` is the prompt and what was
-    already generated. `split` is the load by the connector's names of its tiers. `skip` says that the
-    request looks in no cache by its nature.
+    asked before it. `total` is the prompt and what was already generated. `split` is the load by the
+    connector's names of its tiers. `skip` says that the request looks in no cache by its nature.
     """
 
     ts: Seconds

@@ -17,7 +17,7 @@ import numpy as np
 
 from tierscope.advice.compared import Compared, Observed
 from tierscope.advice.document import Change, ChangeKind, Recommendation, parse_recommendation, utc
-from tierscope.advice.foretold import SAME_SIZE_RATIO, EvidenceReader, Foretell, foretelling, resized
+from tierscope.advice.foretold import SAME_SIZE_RATIO, EvidenceReader, Foretell, Foretold, resized
 from tierscope.advice.predictions import Predicted
 from tierscope.advice.sizing.engine_patches import ENGINE_TARGET, engine_arguments
 from tierscope.domain.deployment import Deployment, DeploymentSince
@@ -54,7 +54,7 @@ class Records(EvidenceReader, Protocol):
 
 
 def outcomes_of(
-    records: Records, who: tuple[str, str], span: TimeSpan, now_unix_seconds: float
+    records: Records, who: tuple[str, str], span: TimeSpan, now_unix_seconds: float, foretold: Foretold
 ) -> tuple[Compared, ...]:
     """Read advice and configurations of a span, and compare, newest first."""
     configurations = records.deployments(*who, span)
@@ -65,7 +65,7 @@ def outcomes_of(
         return observed_in(records.window(*who, measured))
 
     advice = [one for one in map(_readable, records.recommendation_history(*who, span)) if one is not None]
-    return comparisons(advice, configurations, measure, now_unix_seconds, foretelling(records, who))
+    return comparisons(advice, configurations, measure, now_unix_seconds, foretold.of(records, who))
 
 
 def _readable(body: bytes) -> Recommendation | None:

@@ -19,11 +19,16 @@ HISTORY_SECONDS = 6 * 3600.0
 """Longest span before a change that its prediction rests on."""
 MOST_FORETOLD = 10
 """Changes of an endpoint that are foretold, the newest: each takes as long as a what-if."""
+MOST_KEPT = 1000
+"""Predictions that are kept, of all endpoints together."""
 SAME_SIZE_RATIO = 0.02
 """Sizes are set in whole GiB or MiB, so what was set may differ from what was meant by so much."""
 RESIZED = (Tier.L1, Tier.L2)
 DECIDES = ("model", "replicas", "routing", "tensor_parallel", "l1_keeps_loads")
 """What else of a configuration decides what its tiers serve."""
+
+_Change = tuple[tuple[str, str], float, float]
+"""Whose, and when the two configurations were first in force."""
 
 Foretell = Callable[[DeploymentSince, DeploymentSince], Predicted | None]
 """What the second of two configurations was to bring over the first; None where nothing can be said."""
@@ -37,21 +42,33 @@ class EvidenceReader(Protocol):
         ...
 
 
-def foretelling(records: EvidenceReader, who: tuple[str, str]) -> Foretell:
-    """Foretell changes of one endpoint by a what-if on what it was asked just before."""
-    asked = 0
+class Foretold:
+    """Foretells changes by a what-if on what was asked just before, each once: that stays as it was."""
 
-    def foretell(before: DeploymentSince, after: DeploymentSince) -> Predicted | None:
-        nonlocal asked
-        sizes = resized(before.deployment, after.deployment)
-        if not sizes or asked >= MOST_FORETOLD:
-            return None
-        asked += 1
-        end = after.since_unix_seconds
-        span = TimeSpan(max(before.since_unix_seconds, end - HISTORY_SECONDS), end)
-        return what_if(records.evidence(*who, span), before.deployment, sizes).predicted
+    def __init__(self) -> None:
+        self._known: dict[_Change, Predicted | None] = {}
 
-    return foretell
+    def of(self, records: EvidenceReader, who: tuple[str, str]) -> Foretell:
+        """Foretell the newest changes of one endpoint, asked for from the newest on."""
+        asked = 0
+
+        def foretell(before: DeploymentSince, after: DeploymentSince) -> Predicted | None:
+            nonlocal asked
+            sizes = resized(before.deployment, after.deployment)
+            if not sizes or asked >= MOST_FORETOLD:
+                return None
+            asked += 1
+            change = (who, before.since_unix_seconds, after.since_unix_seconds)
+            if change not in self._known:
+                while len(self._known) >= MOST_KEPT:
+                    del self._known[next(iter(self._known))]
+                end = after.since_unix_seconds
+                span = TimeSpan(max(before.since_unix_seconds, end - HISTORY_SECONDS), end)
+                evidence = records.evidence(*who, span)
+                self._known[change] = what_if(evidence, before.deployment, sizes).predicted
+            return self._known[change]
+
+        return foretell
 
 
 def resized(before: Deployment, after: Deployment) -> dict[Tier, float]:

@@ -70,7 +70,7 @@ class Learned:
 
 
 UNTRIED = Learned()
-"""No advice was followed yet."""
+"""No change was compared yet."""
 
 
 def learned_from(earlier: Iterable[Compared]) -> Learned:

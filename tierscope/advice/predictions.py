@@ -45,4 +45,4 @@ class Predicted:
     """In the currency of `current`: null until prices are configured."""
     ttft_mean_seconds: Estimate | None = None
     before_outcomes: Unwidened | None = None
-    """What would be said had no earlier change been followed; null where outcomes add nothing to that."""
+    """What would be said without what came of earlier changes; null where outcomes add nothing to that."""

@@ -54,6 +54,7 @@ def _from_api(url: str, endpoint: str | None, hours: float) -> str:
 
 def _from_store(path: Path, endpoint: str | None, hours: float) -> str:
     from api.report_page import material_of
+    from tierscope.advice.foretold import Foretold
     from tierscope.cli.asking import one_of
     from tierscope.domain.window import TimeSpan
     from tierscope.report.page import render
@@ -67,6 +68,6 @@ def _from_store(path: Path, endpoint: str | None, hours: float) -> str:
         now = time.time()
         # A moment later, so that the last request is in the span.
         end = history.end_unix_seconds + 0.001 if history else now
-        return render(material_of(reader, who, TimeSpan(end - hours * 3600, end), now)).html
+        return render(material_of(reader, who, TimeSpan(end - hours * 3600, end), now, Foretold())).html
     finally:
         reader.close()

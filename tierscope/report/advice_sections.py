@@ -54,8 +54,8 @@ def advice(material: Material) -> Parts:
 
 
 def _became(material: Material) -> Parts:
-    """Earlier advice that was followed: whether its promise was kept."""
-    yield el("h3", "What became of earlier advice")
+    """Earlier changes, advised or not: whether what was foretold of them came."""
+    yield el("h3", "What became of earlier changes")
     if not material.followed:
         yield el(
             "p",

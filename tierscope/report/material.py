@@ -24,7 +24,7 @@ class Material:
     """What the engines' own counters grew by in the explanation's span; None where that was not read."""
     sources: tuple[SourceCoverage, ...]
     followed: tuple[Compared, ...] = ()
-    """Earlier advice that was followed, newest first."""
+    """Earlier changes, advised or not, newest first."""
     absent: tuple[str, ...] = ()
     """Why something could not be read, in whole sentences."""
     others: tuple[tuple[str, str], ...] = ()

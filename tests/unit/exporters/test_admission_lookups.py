@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from exporters import admissions as module
@@ -111,6 +113,19 @@ def test_what_loaded_nothing_waits_shortly_and_nothing_is_odd_about_it(joined, l
     assert [(record.lookup, record.tokens.computed) for record in told.records] == [(None, 40)]
     assert [*soon.records, *late.records] == told.records
     assert [*soon.oddities, *late.oddities] == []
+
+
+@pytest.mark.parametrize("external", [0, 16])
+def test_nothing_waits_for_a_server_or_an_engine_that_is_gone(joined, lookups, external):
+    """Neither a load nor what loaded nothing; of the load nobody can tell the tier."""
+    joined.apply([admit("a", lookups=1, external=external), first("a")])
+    at_last = joined.settle(math.inf)
+    joined.apply([admit("b", lookups=1, external=external), first("b")])
+    joined._facts.lookups = None
+    later = joined.settle(1.0)
+
+    assert [record.tokens.external for record in (*at_last.records, *later.records)] == [external] * 2
+    assert joined.waiting == []
 
 
 @pytest.mark.parametrize(

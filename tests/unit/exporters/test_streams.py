@@ -267,6 +267,17 @@ def test_what_waited_for_another_stream_is_told_although_nothing_came(stream, de
     assert len(published) == 1
 
 
+def test_what_waits_when_a_stream_is_over_is_told(stream, desk, published):
+    """Its engine is gone: what it waited for cannot come, and its subscriber is closed."""
+    stream.subscriber = None
+    assert stream.finish(desk) == []
+    stream.meaning.settled = [BlockEvent(Tier.L0, "e", BlockAction.STORED, (4,), 1.0)]
+    stream.meaning.waiting = stream.meaning.told = [Told("a", 1.0)]
+
+    assert [entry.block_hashes for entry in stream.finish(desk)] == [(4,)]
+    assert len(published) == 1
+
+
 def test_what_is_wrong_is_told_although_nothing_came(stream, desk, said):
     """Another stream may have shown it."""
     stream.meaning.findings = (Finding("wrong", Severity.INFO, BadInput("it is wrong", where="", fix="")),)

@@ -55,7 +55,7 @@ class Advisor:
         now_unix_seconds: float,
         earlier: Sequence[Compared] = (),
     ) -> Recommendation:
-        """Advise on one deployment; `earlier` is advice on it that was followed, with what came of it."""
+        """Advise on one deployment; `earlier` is what came of its earlier changes."""
         learned = learned_from(earlier)
         document = recommend(evidence, deployment, now_unix_seconds=now_unix_seconds, learned=learned)
         document = _with(document, monopoly_findings(evidence.window, deployment))

@@ -17,6 +17,7 @@ from exporters.lmcache.coordinator import CoordinatorStream, decode_batches
 from exporters.lmcache.coordinator_listener import PATIENCE_SECONDS, CoordinatorListener
 from exporters.oddities import Oddities
 from exporters.pages import Desk
+from tests.exporting import await_true
 from tierscope.domain.errors import BadInput, BadSettings
 from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, TierSample
 from tierscope.domain.identity import SourceId, SourceKind
@@ -366,23 +367,27 @@ def test_a_port_that_is_taken_is_named(listening, stream):
         CoordinatorListener(stream, listening.health, None, "127.0.0.1", port)
 
 
-def test_a_server_that_hangs_up_is_no_fault(listening, monkeypatch, capfd):
-    """It is killed while it waits for its answer: nothing is printed, and the next one is answered."""
+@pytest.mark.parametrize("answered", [False, True], ids=["before its answer", "after its answer"])
+def test_a_server_that_hangs_up_is_no_fault(listening, monkeypatch, capfd, answered):
+    """It is killed while it waits, or later: nothing is printed, and the next one is answered."""
     host, _, port = listening.listener.url.removeprefix("http://").partition(":")
-    asked, gone, answered = threading.Event(), threading.Event(), CoordinatorListener.answer
+    asked, gone, answer = threading.Event(), threading.Event(), CoordinatorListener.answer
 
     def slow(*asks):
         asked.set()
         assert gone.wait(30)
-        return answered(*asks)
+        return answer(*asks)
 
     monkeypatch.setattr(CoordinatorListener, "answer", slow)
     with socket.create_connection((host, int(port))) as caller:
         caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # so it ends at once
         caller.sendall(b"PUT /instances/mp-a HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")
         assert asked.wait(30)
+        if answered:
+            gone.set()
+            assert caller.recv(1 << 16).startswith(b"HTTP/1.1 200")
     gone.set()
 
     assert listening.ask("PUT", "/instances/mp-a", json={}).status_code == 200
-    listening.listener.close()
+    await_true(lambda: not any("process_request" in one.name for one in threading.enumerate()), "all hung up")
     assert capfd.readouterr().err == ""

@@ -10,7 +10,7 @@ import pytest
 from tests import workloads as w
 from tests.unit.tierscope.advice.test_afterwards import HOUR, since
 from tierscope.advice.afterwards import outcomes_of
-from tierscope.advice.foretold import HISTORY_SECONDS, MOST_FORETOLD, foretelling, resized
+from tierscope.advice.foretold import HISTORY_SECONDS, MOST_FORETOLD, Foretold, resized
 from tierscope.advice.learned import learned_from
 from tierscope.advice.what_if import what_if
 from tierscope.domain.deployment import Deployment, DeploymentSince, RoutingPolicy
@@ -55,7 +55,7 @@ def test_a_size_that_somebody_set_is_compared_with_what_it_was_to_bring():
     """By what was asked in the six hours before it; its distance counts for the next intervals."""
     before, after = w.deployment(16 * w.CHUNK_BYTES), w.deployment(64 * w.CHUNK_BYTES)
     records = Records((since(0, before), since(9 * HOUR, after)))
-    [one] = outcomes_of(records, WHO, ALL_TIME, w.NOW)
+    [one] = outcomes_of(records, WHO, ALL_TIME, w.NOW, Foretold())
     foretold = what_if(w.served(asked(0), before), before, {Tier.L1: 64 * w.CHUNK_BYTES})
 
     assert (one.advised_at, one.changes, one.kept) == (None, ("tier_size:l1",), True)
@@ -87,9 +87,13 @@ def test_what_differs_by_sizes_alone_can_be_foretold(other: Deployment, sizes: d
 def test_the_newest_changes_are_foretold_and_no_more():
     """Each takes as long as a what-if, and an endpoint may be resized by a machine."""
     changes = tuple(since(n * HOUR, (SMALL, LARGE)[n % 2]) for n in range(MOST_FORETOLD + 4))
-    found = outcomes_of(Records(changes), WHO, ALL_TIME, w.NOW)
+    records, foretold = Records(changes), Foretold()
+    found = outcomes_of(records, WHO, ALL_TIME, w.NOW, foretold)
+    asked = len(records.spans)
 
     assert len(found) == MOST_FORETOLD
+    assert outcomes_of(records, WHO, ALL_TIME, w.NOW, foretold) == found
+    assert len(records.spans) == 2 * asked - MOST_FORETOLD, "what was foretold once is not asked for again"
     assert found[0].in_force_since.timestamp() == changes[-1].since_unix_seconds
 
 
@@ -98,4 +102,4 @@ def test_too_little_evidence_foretells_nothing():
     records = Records((since(0, SMALL), since(HOUR, LARGE)))
     records.evidence = lambda *_: w.evidence(w.window(w.cycle(3, 5)))  # type: ignore[method-assign]
 
-    assert foretelling(records, WHO)(*records.configurations) is None
+    assert Foretold().of(records, WHO)(*records.configurations) is None
