@@ -142,6 +142,21 @@ class Detector:
             self._arm(past)
         self._learning, self._usual_from, self._learns = NO_OBSERVATIONS, None, False
 
+    def risen(self) -> Detector | None:
+        """One that holds what follows against the level that is raised now, and sees it rise again.
+
+        None where nothing is raised, or too few requests since say what that level is.
+        """
+        if self.regression is None:
+            return None
+        past = self._since(self.regression.since_unix_seconds)
+        if len(past.prompt) < LEAST_BASELINE_REQUESTS:
+            return None
+        risen = Detector(self.settings)
+        risen._arm(past.take(slice(-self.settings.calibration_requests, None)))
+        risen._rollout_unix_seconds, risen._learns = self._rollout_unix_seconds, self._learns
+        return risen
+
     def rollout(self, at_unix_seconds: float, *, reconfigured: bool = False) -> None:
         """Engines were replaced: their caches are empty; what follows is held against what was before.
 

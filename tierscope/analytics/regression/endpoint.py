@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierscope.analytics.regression.attribution import PoolReadings
-from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression
+from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression, State
 from tierscope.analytics.regression.groups import Group, Groups
 from tierscope.analytics.regression.observations import Observations, observe
 from tierscope.analytics.regression.seen import SeenBlocks
@@ -63,6 +63,8 @@ class Watched:
 
     def __init__(self, group: Group, detector: Detector, kin: Group | None = None) -> None:
         self.detector = detector
+        self._before: Detector | None = None
+        """What was raised when learning ended is its to follow; `detector` looks for what comes on top."""
         self.served_unix_seconds = -math.inf
         """When it served last."""
         self._group, self._kin = group, kin
@@ -75,6 +77,28 @@ class Watched:
             return None
         return self._kin if self.detector.inherits else self._group
 
+    @property
+    def raised(self) -> tuple[Regression, ...]:
+        """What goes on now, oldest first."""
+        both = (self._before, self.detector)
+        return tuple(one.regression for one in both if one is not None and one.regression is not None)
+
+    def conclude(self) -> None:
+        """Nothing is learnt from here on; what is raised now hides nothing that follows."""
+        self.detector.conclude()
+        risen = self.detector.risen()
+        if risen is not None:
+            self._before, self.detector = self.detector, risen
+
+    def feed(self, part: Observations, pool: PoolReadings) -> Regression | None:
+        """Take the next requests of the group; returns a regression when one is raised by them."""
+        found = self.detector.feed(part, pool)
+        if self._before is not None:
+            self._before.feed(part, pool)
+            if self._before.state is not State.RAISED:  # all is as it was before either
+                self.detector, self._before = self._before, None
+        return found
+
     def expect(self, rollouts: Iterable[tuple[float, bool]]) -> None:
         """Take note of rollouts: when, and whether the configuration changed."""
         self._rollouts = sorted({*self._rollouts, *rollouts})
@@ -83,7 +107,9 @@ class Watched:
         """Tell the detector those that have come."""
         while self._rollouts and self._rollouts[0][0] <= until_unix_seconds:
             at, reconfigured = self._rollouts.pop(0)
-            self.detector.rollout(at, reconfigured=reconfigured)
+            for one in (self._before, self.detector):
+                if one is not None:
+                    one.rollout(at, reconfigured=reconfigured)
 
 
 class EndpointWatch:
@@ -168,7 +194,7 @@ class EndpointWatch:
             watched = self._watched.get(group) or self._begin(group, float(part.at_unix_seconds[0]), changes)
             watched.pass_rollouts(until)
             watched.served_unix_seconds = until
-            raised = watched.detector.feed(part, self._pool.until(until))
+            raised = watched.feed(part, self._pool.until(until))
             if raised is not None:
                 found.append(Found(group, raised))
         return found
@@ -184,7 +210,7 @@ class EndpointWatch:
         else:
             watched = Watched(group, Detector(self._settings))
         if self._concluded:
-            watched.detector.conclude()
+            watched.conclude()
         watched.expect(changes)
         self._watched[group] = watched
         return watched
@@ -196,7 +222,7 @@ class EndpointWatch:
         self._concluded = True
         for one in self._watched.values():
             one.pass_rollouts(math.nextafter(self._learn_until, -math.inf))
-            one.detector.conclude()
+            one.conclude()
 
     def _new_engines(self, window: RequestWindow, which: NDArray[np.bool_]) -> list[tuple[float, bool]]:
         """When the first engine of a group was asked that never was asked before."""

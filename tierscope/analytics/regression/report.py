@@ -15,7 +15,6 @@ from tierscope.analytics.regression.detector import (
     DEFAULTS,
     LEAST_BASELINE_REQUESTS,
     DetectorSettings,
-    State,
 )
 from tierscope.analytics.regression.endpoint import EndpointWatch, Found, Watched
 from tierscope.analytics.regression.groups import Group, Groups
@@ -75,8 +74,13 @@ class RegressionReport:
     since_unix_seconds: float
     groups: tuple[Judged, ...]
     found: tuple[Found, ...] = ()
-    earlier: tuple[Found, ...] = ()
-    """Found before that moment, and going on at the end: of no severity here: nothing since did it."""
+    raised: tuple[Found, ...] = ()
+    """What goes on at the end, whenever it was found."""
+
+    @property
+    def earlier(self) -> tuple[Found, ...]:
+        """What goes on but was found before that moment. It has no severity here: nothing since did it."""
+        return tuple(one for one in self.raised if one not in self.found)
 
     @property
     def verdict(self) -> Verdict:
@@ -104,11 +108,10 @@ class RegressionReport:
         """`info`: it is over, `warning`: it goes on, `critical`: by half and more; None: nothing found."""
         if not self.found:
             return None
-        raised = {one.group for one in self.groups if one.verdict is Verdict.RAISED}
-        last = {one.group: one.regression.ratio for one in self.found if one.group in raised}
-        if not last:
+        ratios = [one.regression.ratio for one in self.raised if one in self.found]
+        if not ratios:
             return Severity.INFO
-        return Severity.CRITICAL if max(last.values()) >= CRITICAL_RATIO else Severity.WARNING
+        return Severity.CRITICAL if max(ratios) >= CRITICAL_RATIO else Severity.WARNING
 
     def to_json(self) -> dict[str, JsonValue]:
         """The document of the API and of the command."""
@@ -157,17 +160,15 @@ def regress(
         after = int((at >= since_unix_seconds).sum())
         judged.append(_judged(group, watched[group], before, after))
     recent = tuple(one for one in found if one.regression.found_unix_seconds >= since_unix_seconds)
-    raised = {one.group for one in judged if one.verdict is Verdict.RAISED}
-    last = {one.group: one for one in found if one.group in raised}
-    earlier = tuple(one for one in last.values() if one not in recent)
-    return RegressionReport(endpoint, since_unix_seconds, tuple(judged), recent, earlier)
+    raised = tuple(Found(group, each) for group, one in watched.items() for each in one.raised)
+    return RegressionReport(endpoint, since_unix_seconds, tuple(judged), recent, raised)
 
 
 def _judged(group: Group, watched: Watched, before_requests: int, requests: int) -> Judged:
     baseline = watched.detector.baseline
     if baseline is None:
         return Judged(group, Verdict.NOT_JUDGED, before_requests, requests)
-    verdict = Verdict.RAISED if watched.detector.state is State.RAISED else Verdict.WATCHING
+    verdict = Verdict.RAISED if watched.raised else Verdict.WATCHING
     usual = len(baseline.past.prompt)
     return Judged(group, verdict, before_requests, requests, watched.baseline_of, usual)
 

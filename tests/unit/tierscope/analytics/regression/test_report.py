@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from tests.stored_requests import StoredRequests, StoredTogether
@@ -14,6 +17,20 @@ from tierscope.domain.window import TimeSpan
 
 SETTINGS = DetectorSettings(calibration_requests=600, settle_seconds=300.0)
 POD, CANARY = "pod", "canary"
+
+
+class Risen(StoredRequests):
+    """Slow from 3000 s on for as long as is said, and `factor` times as slow again between two moments."""
+
+    def __init__(self, factor: float, start: float, end: float = np.inf, *, slow_until: float = np.inf):
+        super().__init__(slow_from=3000.0, slow_until=slow_until)
+        self._factor, self._start, self._end = factor, start, end
+
+    def window(self, namespace, endpoint, span):
+        found = super().window(namespace, endpoint, span)
+        at = found.at_unix_seconds
+        again = np.where((at >= self._start) & (at < self._end), self._factor, 1.0)
+        return replace(found, ttft_seconds=found.ttft_seconds * again)
 
 
 def report(*parts: StoredRequests, since: float, end: float, settings: DetectorSettings = DEFAULTS):
@@ -111,6 +128,60 @@ def test_what_was_raised_before_and_goes_on_is_told_apart():
         StoredRequests(slow_from=3000.0, slow_until=3400.0), since=4800.0, end=5800.0, settings=SETTINGS
     )
     assert (over.verdict.value, over.found, over.earlier) == ("watching", (), ())
+
+
+def test_what_is_raised_does_not_hide_what_rises_on_top_of_it():
+    """It is held against the level just before the moment: how much worse, since when, and how bad."""
+    found = report(Risen(2.5, 4500.0), since=4500.0, end=5500.0, settings=SETTINGS)
+
+    (again,), (earlier,) = found.found, found.earlier
+    assert (found.verdict.value, found.severity) == ("raised", Severity.CRITICAL)
+    assert again.regression.since_unix_seconds == pytest.approx(4500.0, abs=60.0)
+    assert again.regression.ratio == pytest.approx(2.5, rel=0.15)
+    assert earlier.regression.since_unix_seconds == pytest.approx(3000.0, abs=60.0)
+    assert earlier.regression.ratio == pytest.approx(1.6, rel=0.15)
+    assert found.baseline_requests == SETTINGS.calibration_requests
+
+
+def test_what_rose_on_top_and_ended_is_over_though_the_earlier_goes_on():
+    """So a pipeline does not fail by what its release found raised."""
+    found = report(Risen(2.5, 4500.0, 5000.0), since=4500.0, end=6500.0, settings=SETTINGS)
+
+    assert (found.verdict.value, found.severity) == ("raised", Severity.INFO)
+    assert len(found.found) == len(found.earlier) == 1
+
+
+def test_what_was_raised_and_ended_since_is_held_against_what_was_before_it():
+    """Otherwise as much as that could come back and be taken for usual."""
+    back = Risen(1.6, 6000.0, slow_until=4800.0)
+
+    ended = report(back, since=4500.0, end=5900.0, settings=SETTINGS)
+    found = report(back, since=4500.0, end=7000.0, settings=SETTINGS)
+
+    assert (ended.verdict.value, ended.found, ended.earlier) == ("watching", (), ())
+    (again,) = found.found
+    assert (found.verdict.value, found.severity, found.earlier) == ("raised", Severity.CRITICAL, ())
+    assert again.regression.ratio == pytest.approx(1.6, rel=0.15)
+
+
+def test_too_few_requests_since_it_was_raised_are_no_level_of_their_own():
+    """Then what was usual before it stays, and it is told as going on."""
+    found = report(StoredRequests(slow_from=3000.0), since=3400.0, end=4500.0, settings=SETTINGS)
+
+    assert (found.verdict.value, found.severity, len(found.earlier)) == ("raised", None, 1)
+
+
+def test_a_workload_that_begins_while_its_kin_is_raised_is_held_against_that():
+    """Its release made nothing worse than it was; one that does is found."""
+    as_slow, slower = (
+        StoredRequests(replica="canary-0", served_from=4500.0, pace=pace) for pace in (1.6, 3.2)
+    )
+
+    same = report(StoredRequests(slow_from=3000.0), as_slow, since=4500.0, end=6000.0, settings=SETTINGS)
+    worse = report(StoredRequests(slow_from=3000.0), slower, since=4500.0, end=6000.0, settings=SETTINGS)
+
+    assert (same.found, same.severity, [one.group.workload for one in same.earlier]) == ((), None, [POD])
+    assert [one.group.workload for one in worse.found] == [CANARY]
 
 
 def test_a_group_that_serves_no_longer_is_in_the_report():
