@@ -25,7 +25,9 @@ LATE_SECONDS = 30.0
 """A request is stored after its first token: younger admissions than this may not all be there."""
 LEAST_PAUSE_SECONDS = 60.0
 PAUSES_A_LOOK = 20.0
-"""Pauses are so many times as long as a look took: at most a twentieth of a core, whatever the history."""
+"""Pauses are so many times as long as a look took, a twentieth of a core, unless that is too long a time."""
+MOST_BETWEEN_SECONDS = 180.0
+"""From look to look: the five minutes that boards take rates over have a count then, at a scrape a minute."""
 
 Endpoint = tuple[str, str]
 Series = tuple[Metric, tuple[str, ...]]
@@ -90,7 +92,7 @@ class MissCounter(Worker):
             began = self._monotonic()
             self.look()
             took = self._monotonic() - began
-            if self._stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSES_A_LOOK * took)):
+            if self._stopping.wait(pause_seconds(took)):
                 return
 
     def _catch_up(self, deployment: Deployment) -> None:
@@ -111,6 +113,12 @@ class MissCounter(Worker):
             counts[series] = counts.get(series, 0) + value
         self._counts[endpoint] = counts  # all at once: a page has tokens, seconds and money of the same looks
         self._counted_until[endpoint] = until
+
+
+def pause_seconds(took_seconds: float) -> float:
+    """How long to rest after a look that took so long: at least as long, so at most half a core goes."""
+    most = max(MOST_BETWEEN_SECONDS - took_seconds, took_seconds)
+    return min(max(LEAST_PAUSE_SECONDS, PAUSES_A_LOOK * took_seconds), most)
 
 
 def _figures(endpoint: Endpoint, found: MissCauses) -> Iterator[tuple[Series, float]]:

@@ -67,7 +67,7 @@ def _counted(part: str, *labels: str, **matchers: Matcher) -> str:
 
 
 def _miss_rate(metric: Metric, means: str, *, moving: bool = False) -> Recording:
-    """What is counted of misses, a second, over more than the minute and longer between two looks.
+    """What is counted of misses, a second, over more than the one to three minutes between two looks.
 
     `moving` are those that stand still while they are not known: then they are absent, and not 0.
     """

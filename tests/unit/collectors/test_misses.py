@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from collectors.complaints import Complaints
-from collectors.misses import LATE_SECONDS, MissCounter
+from collectors.misses import LATE_SECONDS, LEAST_PAUSE_SECONDS, MissCounter, pause_seconds
+from dashboards.rules.recording import WINDOW
 from tests import workloads as w
 from tests.stored_requests import StoredRequests
 from tierscope.advice.explain import explain
@@ -165,6 +166,48 @@ def test_without_a_price_there_is_no_money(deployed):
 
     assert sum(of(MISS_SECONDS, counting).values()) > 0
     assert of(MISS_COST, counting) == {}
+
+
+RARE_SCRAPES_SECONDS = 60.0
+
+
+class Pauses:
+    """A collector's end that comes after the first pause, and remembers it."""
+
+    def wait(self, seconds):
+        self.seconds = seconds
+        return True
+
+
+def pause_after(took_seconds) -> float:
+    """What a counter waits for after a look that took so long."""
+    counting = counter(StoredRequests(), [1000.0], "chat")
+    counting._monotonic = iter((50.0, 50.0 + took_seconds)).__next__
+    counting._stopping = Pauses()
+    counting._run()
+    return counting._stopping.seconds
+
+
+@pytest.mark.parametrize("took_seconds", [0.0, 2.0, 5.0, 9.0, 15.0, 30.0, 60.0, 90.0])
+def test_what_is_recorded_of_an_endpoint_in_use_never_falls_to_0_between_two_looks(took_seconds):
+    """A busy collector's looks are near enough that every window has a count, and a scrape on either side."""
+    window_seconds = 60 * float(WINDOW.removesuffix("m"))
+    between = took_seconds + pause_after(took_seconds)
+
+    assert between + 2 * RARE_SCRAPES_SECONDS <= window_seconds
+
+
+@pytest.mark.parametrize(
+    ("took_seconds", "most_of_a_core"), [(3.0, 0.05), (8.0, 0.05), (18.0, 0.1), (1e4, 0.5)]
+)
+def test_a_look_costs_a_twentieth_of_a_core_where_that_is_often_enough(took_seconds, most_of_a_core):
+    """And never more than half of one, however long the history."""
+    assert took_seconds / (took_seconds + pause_seconds(took_seconds)) <= most_of_a_core
+
+
+def test_short_looks_are_a_minute_apart():
+    """Nobody reads them more often."""
+    assert pause_seconds(0.01) == LEAST_PAUSE_SECONDS
 
 
 class Untold(StoredRequests):
