@@ -30,7 +30,7 @@ _FAILURES = (
     ),
     Failure(
         r"(?P<why>Connection refused|timeout expired|could not translate host name|No route to host"
-        r"|the database system is (starting up|shutting down))",
+        r"|Network is unreachable|Connection timed out|the database system is (starting up|shutting down))",
         "the lake's PostgreSQL does not answer: {why}",
         f"check host and port, and that it runs; {_COMES_BACK}",
     ),
@@ -46,15 +46,31 @@ _FAILURES = (
         "create it: `createdb {name}`",
     ),
     Failure(
+        r"(?P<why>sorry, too many clients already|remaining connection slots are reserved[^\n]*"
+        r"|too many connections for (role|database) \"[^\"]*\")",
+        "the lake's PostgreSQL takes no more connections: {why}",
+        f"raise its max_connections, or the limit of the role or database that is named; {_COMES_BACK}",
+    ),
+    Failure(
         r"terminating connection|server closed the connection|no connection to the server"
-        r"|connection not open|SSL connection has been closed|could not receive data from server",
+        r"|connection not open|SSL connection has been closed|SSL SYSCALL error"
+        r"|SSL error: unexpected eof|could not receive data from server",
         "the connection to the lake's PostgreSQL was lost",
         _COMES_BACK,
     ),
     Failure(
+        r"connection to server [^\n]*failed: [^\n]*?"  # an object store has a TLS of its own
+        r"(?P<why>SSL error: [^\n]*|server does not support SSL[^\n]*|server certificate for [^\n]*"
+        r"|root certificate file [^\n]*|could not (read|load|get) [^\n]*(certificate|private key)[^\n]*"
+        r"|private key file [^\n]*|connection requires a valid client certificate)",
+        "no encrypted connection to the lake's PostgreSQL: {why}",
+        "check sslmode, sslrootcert, sslcert and sslkey in the lake's name (or PGSSLMODE, PGSSLROOTCERT, "
+        "PGSSLCERT and PGSSLKEY), and the server's certificate",
+    ),
+    Failure(
         r"connection to server [^\n]*failed: (?P<why>[^\n]*)",
-        "the lake's PostgreSQL does not answer: {why}",
-        f"check host and port, and that it runs; {_COMES_BACK}",
+        "a connection to the lake's PostgreSQL failed: {why}",
+        f"what it says tells what to look at; {_COMES_BACK}",
     ),
     Failure(
         r"Failed to execute query \"ROLLBACK\"|Current transaction is aborted",

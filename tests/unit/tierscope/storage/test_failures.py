@@ -45,8 +45,9 @@ BROKEN_OFF = (
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (UNREACHED.format("Invalid argument"), "does not answer: Invalid argument"),
+        (UNREACHED.format("Invalid argument"), "PostgreSQL failed: Invalid argument"),
         (UNREACHED.format("Network is unreachable"), "does not answer: Network is unreachable"),
+        (UNREACHED.format("SSL error: unexpected eof while reading"), "was lost"),
         (UNREACHED.format("Connection refused"), "does not answer: Connection refused"),
         (
             UNREACHED.format('FATAL:  password authentication failed for user "tierscope"'),
@@ -65,3 +66,58 @@ def test_a_postgresql_that_is_away_is_nothing_to_report(said, told):
 
     assert told in error.what
     assert "report" not in error.fix
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "fix"),
+    [
+        ("FATAL:  sorry, too many clients already", "takes no more connections: sorry", "max_connections"),
+        (
+            "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute",
+            "takes no more connections: remaining connection slots are reserved for roles",
+            "max_connections",
+        ),
+        (
+            'FATAL:  too many connections for role "tierscope"',
+            'takes no more connections: too many connections for role "tierscope"',
+            "limit of the role",
+        ),
+        (
+            "SSL error: certificate verify failed",
+            "no encrypted connection to the lake's PostgreSQL: SSL error: certificate verify failed",
+            "sslrootcert",
+        ),
+        (
+            "server does not support SSL, but SSL was required",
+            "no encrypted connection to the lake's PostgreSQL: server does not support SSL",
+            "sslmode",
+        ),
+        (
+            'root certificate file "/ca.pem" does not exist',
+            'root certificate file "/ca.pem" does not exist',
+            "sslrootcert",
+        ),
+        (
+            'FATAL:  parameter "x" cannot be changed',
+            'PostgreSQL failed: FATAL:  parameter "x"',
+            "what it says",
+        ),
+    ],
+)
+def test_a_postgresql_that_answers_no_is_not_said_to_be_silent(said, told, fix):
+    """What it refuses is told in its words, and nobody is sent to look at host and port."""
+    error = lake_explained(duckdb.Error(UNREACHED.format(said)), "a lake")
+
+    assert told in error.what
+    assert fix in error.fix
+    assert "does not answer" not in error.what
+    assert "host and port" not in error.fix
+
+
+def test_the_tls_of_an_object_store_is_not_taken_for_postgresqls():
+    """Nobody is sent to the settings of the wrong one."""
+    said = (
+        "IO Error: SSL error: certificate verify failed for HTTP GET to 'https://bucket.example/rows.parquet'"
+    )
+
+    assert "PostgreSQL" not in lake_explained(duckdb.Error(said), "a lake").what
