@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from heapq import heapify, heappop, heapreplace
-from itertools import islice, takewhile
+from collections.abc import Hashable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import NamedTuple
 
 DEFAULT_MOST_REQUESTS = 16_384
@@ -52,11 +53,6 @@ class Recency:
     def __len__(self) -> int:
         return len(self._touched)
 
-    @property
-    def oldest(self) -> int:
-        """The number of the request that touched a block longest ago; there must be one."""
-        return next(iter(self._touched.values()))
-
     def sections(self, chain: Sequence[int]) -> list[Section]:
         """The known part of a chain."""
         known = bisect_left(chain, True, key=lambda block: block not in self._touched)
@@ -84,14 +80,16 @@ class Recency:
                 self._count(before, -blocks)
         return len(touched) - known
 
-    def forget_oldest(self, most: int) -> int:
-        """Forget up to `most` blocks of those that the oldest request touched last; returns how many."""
-        oldest, touched = self.oldest, self._touched
-        gone = list(islice(takewhile(lambda block: touched[block] == oldest, touched), most))
-        for block in gone:
-            del touched[block]
-        self._count(oldest, -len(gone))
-        return len(gone)
+    def by_age(self) -> Iterator[tuple[int, list[int]]]:
+        """Requests, and the blocks that each touched last: oldest first."""
+        for request, touched in groupby(self._touched.items(), itemgetter(1)):
+            yield request, [block for block, _ in touched]
+
+    def forget(self, request: int, blocks: Sequence[int]) -> None:
+        """Forget some of what this request touched last."""
+        for block in blocks:
+            del self._touched[block]
+        self._count(request, -len(blocks))
 
     def _end_of(self, request: int, chain: Sequence[int], start: int, known: int) -> int:
         return bisect_left(chain, True, start, known, key=lambda block: self._touched[block] != request)
@@ -160,17 +158,23 @@ class Recencies:
         self._blocks += self._of.setdefault(key, Recency()).touch(chain, self._requests)
         if self._blocks > self._most_blocks:
             # Finding the oldest passes over the gaps that others left, so many are forgotten at once.
-            self._forget(self._most_blocks - self._most_blocks // BATCHES)
+            self._forget(self._blocks - (self._most_blocks - self._most_blocks // BATCHES))
 
-    def _forget(self, down_to_blocks: int) -> None:
-        ages = [(recency.oldest, key) for key, recency in self._of.items()]
-        heapify(ages)  # no two have the same oldest request
-        while self._blocks > down_to_blocks:
-            _, key = ages[0]
-            recency = self._of[key]
-            self._blocks -= recency.forget_oldest(self._blocks - down_to_blocks)
-            if recency:
-                heapreplace(ages, (recency.oldest, key))
-            else:
-                heappop(ages)
-                del self._of[key]
+    def _forget(self, blocks: int) -> None:
+        """Forget so many; each of those that share the bound is passed over once, however they alternate."""
+        for recency, request, of_request in list(self._oldest(blocks)):
+            recency.forget(request, of_request)
+        self._of = {key: recency for key, recency in self._of.items() if recency}
+        self._blocks -= blocks
+
+    def _oldest(self, blocks: int) -> Iterator[tuple[Recency, int, list[int]]]:
+        """So many of all, by request, and where each request's are."""
+        by_age = merge(
+            *(zip(one.by_age(), repeat(one), strict=False) for one in self._of.values()),
+            key=lambda aged: aged[0][0],
+        )
+        for (request, touched), recency in by_age:
+            yield recency, request, touched[:blocks]
+            blocks -= len(touched)
+            if blocks <= 0:
+                return

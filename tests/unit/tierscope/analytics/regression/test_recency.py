@@ -79,6 +79,46 @@ def test_several_share_a_bound_and_what_nobody_asked_for_longest_is_forgotten(re
         assert len(several) == len(lately)
 
 
+class Passes(dict):
+    """Blocks that tell how often they were begun to be passed over."""
+
+    begun = 0
+
+    def __iter__(self):
+        Passes.begun += 1
+        return super().__iter__()
+
+    def values(self):
+        Passes.begun += 1
+        return super().values()
+
+    def items(self):
+        Passes.begun += 1
+        return super().items()
+
+
+def test_many_are_forgotten_by_passing_over_each_part_once(monkeypatch):
+    """What is gone leaves gaps, and every pass goes over them: one for each request would never end."""
+    several, asked = Recencies(64 * 40), 0
+
+    def ask() -> None:
+        nonlocal asked
+        several.touch("ab"[asked % 2], [asked, -asked - 1])
+        asked += 1
+
+    while len(several) < 64 * 40:
+        ask()
+    for part in several._of.values():
+        part._touched = Passes(part._touched)
+    monkeypatch.setattr(Passes, "begun", 0)
+    ask()
+
+    assert len(several) == 63 * 40
+    assert Passes.begun == 2  # one of each part
+    assert not several.sections("a", [20])
+    assert several.sections("a", [22])
+
+
 def test_what_is_forgotten_is_no_longer_between():
     """Distances count what is still known."""
     several = Recencies(4)
