@@ -39,15 +39,11 @@ class StoredInMemory:
 
     def totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         self.asked.append(span)
-        return CoveredTokens(
-            self.records.get((namespace, endpoint), NO_TOKENS), of_endpoint(self.sources, namespace, endpoint)
-        )
+        return self._covered(self.records, (namespace, endpoint))
 
     def engine_totals(self, namespace: str, endpoint: str, span: TimeSpan) -> CoveredTokens:
         self.asked.append(span)
-        return CoveredTokens(
-            self.engines.get((namespace, endpoint), NO_TOKENS), of_endpoint(self.sources, namespace, endpoint)
-        )
+        return self._covered(self.engines, (namespace, endpoint))
 
     def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
         return self.evidence(namespace, endpoint, span).window
