@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import lakes
+from tests import lakes, ports
 from tests.long_sample import SAMPLED, LeftOut
 
 # How long an example takes says nothing on a shared machine; compiled kernels are slow the first time.
@@ -84,7 +84,9 @@ def system_binary():
 
 
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
-    """With TIERSCOPE_FAIL_ON_SKIP set, name every skip as the failure it is."""
+    """Say where ports may have been taken; with TIERSCOPE_FAIL_ON_SKIP set, name every skip as a failure."""
+    for line in ports.said_of_sharing():
+        terminalreporter.line(line)
     skipped = terminalreporter.stats.get("skipped", [])
     if not (skipped and os.environ.get("TIERSCOPE_FAIL_ON_SKIP")):
         return
