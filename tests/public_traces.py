@@ -1,4 +1,7 @@
-"""The public traces, which the project does not ship: beside the checkout, or where TIERSCOPE_TRACES says."""
+"""The public traces, which the project does not ship (CONTRIBUTING.md says whose they are).
+
+They are in the folder that TIERSCOPE_TRACES names, by default `../shared/traces` if it is there.
+"""
 
 from __future__ import annotations
 
