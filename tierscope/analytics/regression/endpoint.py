@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tierscope.analytics.regression.attribution import PoolReadings
 from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression, State
+from tierscope.analytics.regression.engines import Engines
 from tierscope.analytics.regression.groups import Group, Groups
 from tierscope.analytics.regression.observations import Observations, observe
 from tierscope.analytics.regression.seen import SeenBlocks
 from tierscope.domain.events import TierSample
-from tierscope.domain.identity import EngineId
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import RequestWindow
 
@@ -27,7 +27,7 @@ POOL_MEMORY_SECONDS = 6 * 3600.0
 SILENT_SECONDS = 3600.0
 """A group that served nothing for so long, while others did, is no longer shown."""
 FORGOTTEN_SECONDS = 86_400.0
-"""And after so long is forgotten, with what was usual of it."""
+"""And after so long is forgotten, with what was usual of it; so is an engine."""
 
 
 class PoolHistory:
@@ -129,7 +129,7 @@ class EndpointWatch:
         self._watched: dict[Group, Watched] = {}
         self._groups = Groups()
         self._seen = SeenBlocks()
-        self._engines: dict[EngineId, int] = {}
+        self._engines = Engines()
         self._pool = PoolHistory()
 
     def detectors(self) -> dict[Group, Detector]:
@@ -166,12 +166,13 @@ class EndpointWatch:
         return found
 
     def forget(self) -> None:
-        """Groups that served nothing for `FORGOTTEN_SECONDS`, while others did, make room for others."""
+        """Groups and engines that served nothing for `FORGOTTEN_SECONDS`, while others did, make room."""
         newest = self._newest()
         for group, one in tuple(self._watched.items()):
             if one.served_unix_seconds < newest - FORGOTTEN_SECONDS:
                 del self._watched[group]
                 self._groups.forget(group)
+        self._groups.forget_engines(self._engines.forget_silent(FORGOTTEN_SECONDS))
 
     def _newest(self) -> float:
         return max((one.served_unix_seconds for one in self._watched.values()), default=0.0)
@@ -181,7 +182,7 @@ class EndpointWatch:
         for number, group in enumerate(groups):
             if group in self._watched:
                 self._watched[group].expect(self._new_engines(window, of_request == number))
-        seen, told = observe(window, self._seen, self._engines)
+        seen, told = observe(window, self._seen, self._engines.numbers(window))
         of_seen = of_request[told]
         steps = [
             (float(part.at_unix_seconds[-1]), group, part)
@@ -225,7 +226,7 @@ class EndpointWatch:
             one.conclude()
 
     def _new_engines(self, window: RequestWindow, which: NDArray[np.bool_]) -> list[tuple[float, bool]]:
-        """When the first engine of a group was asked that never was asked before."""
+        """When the first engine of a group was asked that is not known."""
         new = [number for number, one in enumerate(window.engines) if one not in self._engines]
         at = window.at_unix_seconds[which & np.isin(window.engine, new)]
         return [(float(at.min()), False)] if len(at) else []

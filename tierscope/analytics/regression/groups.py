@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,11 @@ class Groups:
     def forget(self, group: Group) -> None:
         """It is gone: another may take its place."""
         self._known.discard(group)
+
+    def forget_engines(self, engines: Iterable[EngineId]) -> None:
+        """They are gone: what each serves is told anew if it returns."""
+        for engine in engines:
+            self._serves.pop(engine, None)
 
     def _group(self, engine: EngineId, model: str) -> Group:
         if model == UNKNOWN_MODEL:

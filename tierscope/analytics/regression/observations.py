@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tierscope.analytics.regression.recency import Section
 from tierscope.analytics.regression.seen import Reusable, SeenBlocks
-from tierscope.domain.identity import EngineId
 from tierscope.domain.trace import FloatArray, Int64Array
 from tierscope.domain.window import RequestWindow
 
@@ -87,19 +86,18 @@ def joined(parts: Sequence[Observations]) -> Observations:
 
 
 def observe(
-    window: RequestWindow, seen: SeenBlocks, engines: dict[EngineId, int]
+    window: RequestWindow, seen: SeenBlocks, engines: Sequence[int]
 ) -> tuple[Observations, NDArray[np.bool_]]:
     """A window's requests that told their TTFT, and which of all those are: (n,).
 
-    `seen` and `engines` go on from window to window.
+    `engines` are the numbers of the window's; they and `seen` go on from window to window.
     """
-    numbers = [engines.setdefault(engine, len(engines)) for engine in window.engines]
     hashes, offsets = window.block_hashes.tolist(), window.offsets.tolist()
     size, reused = window.block_tokens, []
     rows = zip(window.engine.tolist(), window.model.tolist(), window.prompt.tolist(), strict=True)
     for i, (engine, model, prompt) in enumerate(rows):
         chain = hashes[offsets[i] : offsets[i + 1]]
-        asked = seen.ask(window.models[model], chain, numbers[engine], most_reusable(prompt, size))
+        asked = seen.ask(window.models[model], chain, engines[engine], most_reusable(prompt, size))
         reused.append(by_distance(asked, size))
     told = Observations(
         window.at_unix_seconds,

@@ -9,6 +9,7 @@ import numpy as np
 from tests.stored_requests import StoredRequests, StoredTogether
 from tierscope.analytics.regression.detector import DetectorSettings, State
 from tierscope.analytics.regression.endpoint import FORGOTTEN_SECONDS, EndpointWatch
+from tierscope.analytics.regression.engines import Engines
 from tierscope.analytics.regression.groups import MOST_GROUPS, OTHERS, Group, Groups
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import UNKNOWN_MODEL
@@ -86,6 +87,35 @@ def test_what_serves_no_longer_is_not_shown_and_then_forgotten():
     watch.feed(window_of(StoredRequests(), returned, start=begin, end=begin + 100.0))
 
     assert watch.detectors()[Group("m", "old")].found == 0
+
+
+def test_engines_that_are_gone_leave_nothing_behind():
+    """A group outlives its replicas: every rollout of a Deployment brings engines of other names."""
+    watch, days = EndpointWatch(SETTINGS), 4
+    for day in range(days):
+        begin = day * (FORGOTTEN_SECONDS + 200.0)
+        pod = StoredRequests(replica=f"pod-{day}", served_from=begin)
+        watch.feed(window_of(pod, start=begin, end=begin + 100.0))
+        watch.forget()
+
+    assert set(watch.watched()) == {Group("m", "pod")}
+    assert len(watch._engines) == 1
+    assert list(watch._groups._serves) == [EngineId("ns", "chat", f"pod-{days - 1}")]
+
+
+def test_an_engine_has_no_number_that_another_had():
+    """It would be taken to hold what that one was asked for; one that still serves keeps its own."""
+    engines = Engines()
+    steady, gone, late = (StoredRequests(replica=f"pod-{number}") for number in range(3))
+
+    first = engines.numbers(window_of(gone, steady, end=10.0))
+    engines.numbers(window_of(steady, start=500.0, end=510.0))
+    forgotten = engines.forget_silent(400.0)
+    then = engines.numbers(window_of(late, steady, gone, start=510.0, end=520.0))
+
+    assert forgotten == [EngineId("ns", "chat", "pod-1")]
+    assert then[1] == first[1]
+    assert len({*first, *then}) == 4
 
 
 def test_groups_of_an_endpoint_are_bounded():
