@@ -30,6 +30,9 @@ T = TypeVar("T")
 HOLDERS_AT_ONCE = 2
 """More wait for memory and are not faster; each pass has room of its own for a number of every block."""
 
+MOST_ANSWERS = 8
+"""Answers of one stream that are kept."""
+
 
 class Holder(NamedTuple):
     """One cache of a tier: `requests` (m,), ascending, index the window; it sees their chains alone."""
@@ -60,8 +63,26 @@ class Stream:
     def _runs(self) -> tuple[Runs, ...]:
         return tuple(_side_by_side(Holder.runs, self.holders))
 
+    @cached_property
+    def _asked(self) -> dict[tuple[int, ...], Int64Array]:
+        """The latest answers by sizes: a choice is weighed against the same few again and again."""
+        return {}
+
     def hit_tokens(self, capacities_units: Int64Array) -> Int64Array:
-        """Tokens of each request that one holder of each size would have had: (requests, sizes), int64."""
+        """Tokens of each request that one holder of each size would have had: (requests, sizes), int64.
+
+        Nobody may write to it.
+        """
+        sizes = tuple(capacities_units.tolist())
+        known = self._asked.get(sizes)
+        if known is None:
+            while len(self._asked) >= MOST_ANSWERS:
+                del self._asked[next(iter(self._asked))]
+            known = self._asked[sizes] = self._hit_tokens(capacities_units)
+            known.flags.writeable = False
+        return known
+
+    def _hit_tokens(self, capacities_units: Int64Array) -> Int64Array:
         tokens = np.zeros((self.requests, len(capacities_units)), dtype=np.int64)
         hits = _side_by_side(lambda runs: hit_blocks(runs, capacities_units), self._runs)
         for holder, found in zip(self.holders, hits, strict=True):
