@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +17,7 @@ READY_SECONDS = 300.0
 """How long a process may take to come up beside much else."""
 
 
-class Staged:
+class Staged(ABC):
     """Something that is entered: `_start` starts its parts one after the other.
 
     They end in the opposite order, those that had started also where a later one does not start.
@@ -31,9 +32,9 @@ class Staged:
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
+    @abstractmethod
     def _start(self, opened: ExitStack) -> None:
         """Start everything, and put on the stack what ends it."""
-        raise NotImplementedError
 
 
 class Publishing(Protocol):
