@@ -13,7 +13,7 @@ from tierscope.advice.readings import TierReading
 from tierscope.advice.sizing.host_cache import filled_ratio, frees_in_rounds
 from tierscope.advice.thresholds import MODEL_ALLOWANCE, SERVER_USABLE_RATIO, SLICES, TELLING_DIFFERENCE
 from tierscope.advice.wiring_findings import hashes_differ
-from tierscope.analytics.attribution import JointStreams, Stream, joint_streams
+from tierscope.analytics.attribution import JointStreams, Stream, joint_streams, pass_through
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.split import Split, split_tokens, whole_blocks_below
 from tierscope.domain.tiers import Tier
@@ -121,6 +121,8 @@ def study_of(
     streams = joint_streams(window, chunk_tokens)
     reading = readings.get(Tier.L0)
     study = Study(window, deployment, readings, streams, History(window.prompt), window.l0)
+    sized = [tier for tier in (Tier.L1, Tier.L2) if deployment.tier(tier) is not None]
+    pass_through(study.stream(tier) for tier in (Tier.L0, *sized))
     differ = hashes_differ(deployment) or caches_disagree(evidence.beginnings)
     study = replace(study, names_differ=differ)
     if reading is not None and reading.capacity_tokens is not None:

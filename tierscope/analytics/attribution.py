@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numba import njit
@@ -34,14 +34,16 @@ MOST_ANSWERS = 8
 """Answers of one stream that are kept."""
 
 
-class Holder(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Holder:
     """One cache of a tier: `requests` (m,), ascending, index the window; it sees their chains alone."""
 
     requests: Int64Array
     chains: Chains
 
+    @cached_property
     def runs(self) -> Runs:
-        """Where its requests' paths lie in its stack."""
+        """Where its requests' paths lie in its stack: one pass, which tells all about every capacity."""
         return stack_runs(Paths(self.chains.offsets, self.chains.ids, self.chains.n_ids), self.requests)
 
 
@@ -50,18 +52,13 @@ class Stream:
     """The reference streams of one tier: every holder's requests with their chains of `unit_tokens` units.
 
     `leading` (requests,) limits what a request can be served, in units, where a holder does not keep all
-    that passes; None where it does. One pass over a holder's chains tells all about every capacity, so it
-    is made once.
+    that passes; None where it does.
     """
 
     unit_tokens: int
     requests: int
     holders: tuple[Holder, ...]
     leading: Int64Array | None = None
-
-    @cached_property
-    def _runs(self) -> tuple[Runs, ...]:
-        return tuple(_side_by_side(Holder.runs, self.holders))
 
     @cached_property
     def _asked(self) -> dict[tuple[int, ...], Int64Array]:
@@ -84,7 +81,7 @@ class Stream:
 
     def _hit_tokens(self, capacities_units: Int64Array) -> Int64Array:
         tokens = np.zeros((self.requests, len(capacities_units)), dtype=np.int64)
-        hits = _side_by_side(lambda runs: hit_blocks(runs, capacities_units), self._runs)
+        hits = _side_by_side(lambda holder: hit_blocks(holder.runs, capacities_units), self.holders)
         for holder, found in zip(self.holders, hits, strict=True):
             units = found.astype(np.int64)
             if self.leading is not None:
@@ -100,20 +97,24 @@ class Stream:
         `base` (requests,) tokens come from above, a request is served at most `most` (requests,). Stretch s
         has requests cuts[s]..cuts[s + 1] - 1; `cuts` ascend.
         """
-        sums = np.zeros((len(cuts) - 1, len(capacities_units)), dtype=np.int64)
         leading = np.full(self.requests, np.iinfo(np.int32).max) if self.leading is None else self.leading
         served = Served(leading.astype(np.int64), most, base)
-        for holder, runs in zip(self.holders, self._runs, strict=True):
-            add_served(runs, holder.requests, self.unit_tokens, served, capacities_units, cuts, sums)
-        return sums
+        shape = len(cuts) - 1, len(capacities_units)
+
+        def sums_of(holder: Holder) -> Int64Array:
+            sums = np.zeros(shape, dtype=np.int64)
+            add_served(holder.runs, holder.requests, self.unit_tokens, served, capacities_units, cuts, sums)
+            return sums
+
+        return sum(_side_by_side(sums_of, self.holders), start=np.zeros(shape, dtype=np.int64))
 
     def footprint_units(self, last: int | None = None) -> Int64Array:
         """Distinct units each holder was asked for by requests before `last`, else by all: (holders,)."""
         end = self.requests if last is None else last
         return np.array(
             [
-                runs.fresh[: np.searchsorted(holder.requests, end)].sum(dtype=np.int64)
-                for holder, runs in zip(self.holders, self._runs, strict=True)
+                holder.runs.fresh[: np.searchsorted(holder.requests, end)].sum(dtype=np.int64)
+                for holder in self.holders
             ],
             dtype=np.int64,
         )
@@ -194,6 +195,14 @@ def _holders(chains: Chains, engine: Int32Array, owners: Iterable[Hashable]) -> 
     owner_of = np.array([numbers.setdefault(owner, len(numbers)) for owner in owners], dtype=np.int64)
     found = (np.flatnonzero(owner_of[engine] == number) for number in range(len(numbers)))
     return tuple(Holder(requests, chains) for requests in found if len(requests) or len(numbers) == 1)
+
+
+def pass_through(streams: Iterable[Stream]) -> None:
+    """Make the passes that all answers of some streams rest on together, the longest first."""
+    holders = [holder for stream in streams for holder in stream.holders]
+    holders.sort(key=lambda holder: len(holder.requests), reverse=True)
+    for _ in _side_by_side(lambda holder: holder.runs, holders):
+        pass
 
 
 def _side_by_side(work: Callable[[S], T], of_holders: Sequence[S]) -> Iterator[T]:

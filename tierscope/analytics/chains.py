@@ -62,88 +62,98 @@ def numbered(hashes: UInt64Array, offsets: Int64Array) -> Chains:
     return Chains(offsets, ids, n_ids)
 
 
-class _News(NamedTuple):
-    """Runs of blocks that were new when they came: where they stand, and the number of their first block.
+class _Heads(NamedTuple):
+    """Blocks at which a chain was seen to begin, or to leave another; a hash table, by linear probing.
 
-    Run r stands at `place[r]` and has numbers from `number[r]` to below `number[r + 1]`. Shapes: (room,).
+    `request[s]` is a request through the block that slot s holds, -1 where it is free, and `block[s]` the
+    block's hash. As a hash names all that is before it, a block stands at one place of every chain, so that
+    is all it takes to find it. Shapes: (slots,), a power of two.
     """
 
-    place: Int64Array
-    number: Int64Array
+    block: UInt64Array
+    request: Int32Array
 
 
 @njit(cache=True, nogil=True)
 def _number_in_order(hashes: UInt64Array, offsets: Int64Array) -> tuple[Int32Array, int]:
-    """Number hashes, a run at a time; at most half of the table's slots, a power of two, hold a run.
+    """Number hashes, a stretch at a time; at most half of the table's slots hold a block.
 
-    As a hash names all that is before it, what follows a new block is new. So blocks that were new in a row
-    have numbers in a row, only the first of them can be come upon from elsewhere and is in the table, and
-    two chains agree up to one place: O(runs x log length) hashes are looked at, of however many there are.
+    Two chains that agree at a place agree before it, so each is held against an earlier one from the first
+    block on, to where they part, and from there against another. What no earlier one has is new to its end:
+    O(stretches x log length) hashes are looked at, of however many there are. This rests on the table holding
+    each block but the only ones that ever came after theirs: of those, the request that the table has for the
+    last head before them tells.
     """
-    slots = np.full(FIRST_SLOTS, -1, np.int32)
-    news = _News(np.empty(FIRST_SLOTS // 2, np.int64), np.empty(FIRST_SLOTS // 2 + 1, np.int64))
     ids = np.empty(len(hashes), np.int32)
-    runs = 0
+    heads = _free_heads(FIRST_SLOTS)
+    held = 0
     n_ids = 0
     for request in range(len(offsets) - 1):
-        place, end = offsets[request], offsets[request + 1]
-        while place < end:
-            slot = _slot_of(hashes[place], hashes, slots, news)
-            if slots[slot] >= 0:
-                place = _follow(hashes, place, end, int(slots[slot]), runs, news, ids)
-                continue
-            if n_ids + end - place > MOST_IDS:
-                return ids, -1
-            if runs == len(news.place):
-                slots, news = _doubled(hashes, slots, news)
-                slot = _slot_of(hashes[place], hashes, slots, news)
-            slots[slot] = runs
-            news.place[runs] = place
-            news.number[runs] = n_ids
-            runs += 1
-            _count_up(ids, place, end, n_ids)
-            n_ids += end - place
-            news.number[runs] = n_ids
-            place = end
+        place = int(np.int64(0))  # a plain 0 is a type of its own, for which every callee is compiled too
+        start, length = offsets[request], offsets[request + 1] - offsets[request]
+        while place < length:
+            if 2 * (held + 2) > len(heads.request):
+                heads = _doubled(heads)
+            slot = _slot_of(heads, hashes[start + place])
+            other = int(heads.request[slot])
+            held += _hold(heads, slot, hashes[start + place], request)
+            if other < 0:
+                if n_ids + length - place > MOST_IDS:
+                    return ids, -1
+                _count_up(ids[start + place : start + length], n_ids)
+                n_ids += length - place
+                break
+            agree = _agreeing(hashes, offsets, request, other, place)
+            theirs = offsets[other]
+            ids[start + place : start + agree] = ids[theirs + place : theirs + agree]
+            place = agree
+            if theirs + agree < offsets[other + 1]:
+                block = hashes[theirs + agree]
+                slot = _slot_of(heads, block)
+                if heads.request[slot] < 0:
+                    held += _hold(heads, slot, block, other)
     return ids, n_ids
 
 
 @njit(cache=True)
-def _count_up(ids: Int32Array, place: int, end: int, number: int) -> None:
-    for k in range(place, end):
-        ids[k] = number + k - place
+def _free_heads(slots: int) -> _Heads:
+    return _Heads(np.empty(slots, np.uint64), np.full(slots, -1, np.int32))
 
 
 @njit(cache=True)
-def _follow(
-    hashes: UInt64Array, place: int, end: int, run: int, runs: int, news: _News, ids: Int32Array
-) -> int:
-    """Number what comes from `place` on as it did in a run, and in those right after it; where that ends."""
-    while True:
-        length = news.number[run + 1] - news.number[run]
-        agree = _agreeing(hashes, place, news.place[run], min(length, end - place))
-        _count_up(ids, place, place + agree, news.number[run])
-        place += agree
-        run += 1
-        if agree < length or place == end or run == runs or hashes[news.place[run]] != hashes[place]:
-            return place
+def _hold(heads: _Heads, slot: int, block: np.uint64, request: int) -> bool:
+    """Put a block in its slot, or another request through it; whether it is held for the first time."""
+    first = bool(heads.request[slot] < 0)
+    heads.block[slot] = block
+    heads.request[slot] = request
+    return first
 
 
 @njit(cache=True)
-def _agreeing(hashes: UInt64Array, one: int, other: int, most: int) -> int:
-    """How many hashes from two places on agree, of at most `most`; the first ones do.
+def _count_up(ids: Int32Array, number: int) -> None:
+    for k in range(len(ids)):
+        ids[k] = number + k
 
-    Agreement is monotone along a chain: gallop ahead, then halve.
+
+@njit(cache=True)
+def _agreeing(hashes: UInt64Array, offsets: Int64Array, request: int, other: int, place: int) -> int:
+    """First place after `place`, where two requests agree, at which they differ or one of them ends.
+
+    Look at the end, as who goes on agrees to there; else gallop ahead, then halve.
     """
-    agree = 0
+    mine, theirs = offsets[request], offsets[other]
+    most = int(min(offsets[request + 1] - mine, offsets[other + 1] - theirs))
+    if hashes[mine + most - 1] == hashes[theirs + most - 1]:
+        return most
+    agree = place
     step = 1
-    while agree + step < most and hashes[one + agree + step] == hashes[other + agree + step]:
+    while agree + step < most and hashes[mine + agree + step] == hashes[theirs + agree + step]:
         agree += step
         step *= 2
     differ = min(agree + step, most)
     while agree + 1 < differ:
         middle = (agree + differ) // 2
-        if hashes[one + middle] == hashes[other + middle]:
+        if hashes[mine + middle] == hashes[theirs + middle]:
             agree = middle
         else:
             differ = middle
@@ -151,28 +161,25 @@ def _agreeing(hashes: UInt64Array, one: int, other: int, most: int) -> int:
 
 
 @njit(cache=True)
-def _slot_of(value: np.uint64, hashes: UInt64Array, slots: Int32Array, news: _News) -> int:
-    """The slot that holds the run a hash begins, or the free one where it belongs: linear probing.
+def _slot_of(heads: _Heads, block: np.uint64) -> int:
+    """The slot that holds a block, or the free one where it belongs.
 
     The low bits of a hash are as good as random, but hashes that are small counters are not, so they
     are folded and multiplied by 2^64 / golden ratio (Fibonacci hashing: Knuth, TAOCP vol. 3, 6.4).
     """
-    mask = len(slots) - 1
-    mixed = (value ^ (value >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    mask = len(heads.request) - 1
+    mixed = (block ^ (block >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
     slot = int(mixed >> np.uint64(32)) & mask
-    while slots[slot] >= 0 and hashes[news.place[slots[slot]]] != value:
+    while heads.request[slot] >= 0 and heads.block[slot] != block:
         slot = (slot + 1) & mask
     return slot
 
 
 @njit(cache=True)
-def _doubled(hashes: UInt64Array, slots: Int32Array, news: _News) -> tuple[Int32Array, _News]:
+def _doubled(heads: _Heads) -> _Heads:
     """The same full table with room for twice as many."""
-    runs = len(news.place)
-    larger = np.full(2 * len(slots), -1, np.int32)
-    room = _News(np.empty(2 * runs, np.int64), np.empty(2 * runs + 1, np.int64))
-    room.place[:runs] = news.place
-    room.number[: runs + 1] = news.number
-    for run in range(runs):
-        larger[_slot_of(hashes[room.place[run]], hashes, larger, room)] = run
-    return larger, room
+    larger = _free_heads(2 * len(heads.request))
+    for slot in range(len(heads.request)):
+        if heads.request[slot] >= 0:
+            _hold(larger, _slot_of(larger, heads.block[slot]), heads.block[slot], int(heads.request[slot]))
+    return larger
