@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from urllib.parse import urlsplit
+
+from tierscope.domain.settings import EngineSettings, LmcacheSettings
 
 HOOK = {"kv_connector": "ObservingConnector", "kv_connector_module_path": "tierscope_probe.connectors"}
 EVENTS = {"enable_kv_cache_events": True, "publisher": "zmq", "replay_endpoint": "tcp://*:5558"}
@@ -46,6 +49,27 @@ def server(*args: object, module: dict | None = MODULE) -> dict:
     if module is not None:
         words += ["--server-module", json.dumps(module)]
     return {"name": "cache", "image": "example/lmcache:pinned", "command": ["lmcache"], "args": words}
+
+
+def replica_pod(one: EngineSettings, cache: LmcacheSettings, endpoint: str) -> dict:
+    """A pod of engine and cache server whose arguments say where a testbed's replica listens."""
+    hook = {"endpoint": one.hook_endpoint, "replay_endpoint": one.hook_replay_endpoint}
+    connector = {
+        "kv_connector": "ObservingLMCacheMPConnector",
+        "kv_connector_module_path": "tierscope_probe.connectors",
+        "kv_connector_extra_config": {"tierscope": hook},
+    }
+    events = {
+        "enable_kv_cache_events": True, "publisher": "zmq",
+        "endpoint": one.events_endpoint, "replay_endpoint": one.events_replay_endpoint,
+    }  # fmt: skip
+    records = {"endpoint": cache.records_endpoint, "replay_endpoint": cache.records_replay_endpoint}
+    module = {"module_path": "tierscope_probe.lmcache_module", "config": records}
+    containers = (
+        engine("--port", urlsplit(one.metrics_url).port, connector=connector, events=events),
+        server("--http-port", urlsplit(cache.url).port, module=module),
+    )
+    return pod(one.replica, *containers, ip="127.0.0.1", labels={"tierscope.io/endpoint": endpoint})
 
 
 class PodApi:

@@ -22,14 +22,20 @@ START_SECONDS = 120.0
 CACHE = Path(os.environ.get("TIERSCOPE_KUBE_CACHE", Path.home() / ".cache" / "tierscope" / "kube"))
 
 
+def not_there() -> str | None:
+    """What a `KubeServer` lacks on this machine."""
+    if shutil.which("etcd") is None or not (CACHE / "kube-apiserver").exists():
+        return "there is no kube-apiserver; `make kube-apiserver` builds it"
+    return None
+
+
 class KubeServer:
     """An API server with RBAC, tokens by user, and nothing that acts on objects."""
 
     def __init__(self, users: dict[str, str]) -> None:
-        self.binary = CACHE / "kube-apiserver"
-        etcd = shutil.which("etcd")
-        if etcd is None or not self.binary.exists():
-            pytest.skip("there is no kube-apiserver; `make kube-apiserver` builds it")
+        if (missing := not_there()) is not None:
+            pytest.skip(missing)
+        self.binary, etcd = CACHE / "kube-apiserver", shutil.which("etcd")
         self.folder = Path(tempfile.mkdtemp(prefix="tierscope-kube-"))
         self.port, self.etcd_port, peer = free_port(), free_port(), free_port()
         subprocess.run(
@@ -60,6 +66,8 @@ class KubeServer:
         self._server = self._spawn(
             "server", self.binary, f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
             f"--cert-dir={self.folder / 'certs'}", "--bind-address=127.0.0.1", f"--secure-port={self.port}",
+            # Nobody's, and never used: it would look for one among routes, and a network may have none.
+            "--advertise-address=192.0.2.1",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-signing-key-file={key}",
             f"--service-account-key-file={key}", f"--token-auth-file={self.folder / 'tokens.csv'}",
@@ -144,6 +152,25 @@ class KubeServer:
         version = {"resourceVersion": there["metadata"]["resourceVersion"]}
         changed = {**item, "metadata": {**item["metadata"], **version}}
         return self.ask("PUT", f"{path}/{item['metadata']['name']}", changed)
+
+    def place(self, item: dict, *, namespace: str, node: str) -> None:
+        """Write a pod as a kubelet would: where it runs, its address, and that it runs."""
+        metadata = {
+            key: value for key, value in item["metadata"].items() if key not in {"uid", "ownerReferences"}
+        }
+        spec = {**item["spec"], "nodeName": node}
+        placed = {"metadata": {**metadata, "namespace": namespace}, "spec": spec}
+        self.apply({"apiVersion": "v1", "kind": "Pod", **placed})
+        path = f"/api/v1/namespaces/{namespace}/pods/{metadata['name']}"
+        there = self.ask("GET", path)
+        self.ask("PUT", f"{path}/status", {**there, "status": item["status"]})
+
+    def account(self, token: str, folder: Path) -> str:
+        """Make a folder as Kubernetes mounts a service account's."""
+        folder.mkdir()
+        shutil.copy(self.folder / "certs" / "apiserver.crt", folder / "ca.crt")
+        (folder / "token").write_text(token)
+        return str(folder)
 
     def _etcd_ask(self, path: str, body: dict) -> dict:
         return httpx.post(f"http://127.0.0.1:{self.etcd_port}{path}", json=body, timeout=30).json()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,7 +15,7 @@ from tests.engines.kube_server import KubeServer
 from tests.exporting import Scrape, await_true
 from tests.kubernetes import definitions
 from tests.manifests import by_helm, settings_texts
-from tests.node_pods import engine, pod, server
+from tests.node_pods import pod, replica_pod
 from tests.ports import free_port
 from tierscope.cli.processes import Child
 from tierscope.registry import metrics
@@ -65,50 +63,11 @@ def testbed(opened):
     return found
 
 
-def placed(cluster: KubeServer, item: dict, *, namespace: str) -> None:
-    """Write a pod as a kubelet would: where it runs, its address, and that it runs."""
-    status = item.pop("status")
-    item["metadata"] = {
-        key: value for key, value in item["metadata"].items() if key not in {"uid", "ownerReferences"}
-    } | {"namespace": namespace}
-    item["spec"]["nodeName"] = NODE
-    cluster.apply({"apiVersion": "v1", "kind": "Pod", **item})
-    path = f"/api/v1/namespaces/{namespace}/pods/{item['metadata']['name']}"
-    there = cluster.ask("GET", path)
-    cluster.ask("PUT", f"{path}/status", {**there, "status": status})
-
-
 def place_engines(cluster: KubeServer, testbed: Testbed) -> None:
-    """A pod for each replica: engine and cache server, whose arguments say where the testbed listens."""
+    """A pod for each replica."""
     settings = testbed.settings()
     for one, cache in zip(settings.engines, settings.lmcache, strict=True):
-        hook = {"endpoint": one.hook_endpoint, "replay_endpoint": one.hook_replay_endpoint}
-        connector = {
-            "kv_connector": "ObservingLMCacheMPConnector",
-            "kv_connector_module_path": "tierscope_probe.connectors",
-            "kv_connector_extra_config": {"tierscope": hook},
-        }
-        events = {
-            "enable_kv_cache_events": True, "publisher": "zmq",
-            "endpoint": one.events_endpoint, "replay_endpoint": one.events_replay_endpoint,
-        }  # fmt: skip
-        records = {"endpoint": cache.records_endpoint, "replay_endpoint": cache.records_replay_endpoint}
-        module = {"module_path": "tierscope_probe.lmcache_module", "config": records}
-        port = urlsplit(one.metrics_url).port
-        containers = (
-            engine("--port", port, connector=connector, events=events),
-            server("--http-port", urlsplit(cache.url).port, module=module),
-        )
-        item = pod(one.replica, *containers, ip="127.0.0.1", labels={"tierscope.io/endpoint": "chat"})
-        placed(cluster, item, namespace="inference")
-
-
-def account(cluster: KubeServer, folder, token: str) -> str:
-    """A folder as Kubernetes mounts a service account's."""
-    folder.mkdir()
-    shutil.copy(cluster.folder / "certs" / "apiserver.crt", folder / "ca.crt")
-    (folder / "token").write_text(token)
-    return str(folder)
+        cluster.place(replica_pod(one, cache, "chat"), namespace="inference", node=NODE)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +86,7 @@ def walk(opened, cluster, testbed, tmp_path_factory):
     }  # fmt: skip
     exporter["pods"] |= {
         "node": NODE, "api_url": cluster.url, "find_seconds": 1.0,
-        "service_account_folder": account(cluster, folder / "account", EXPORTER),
+        "service_account_folder": cluster.account(EXPORTER, folder / "account"),
     }  # fmt: skip
     collector |= {
         "store_path": str(folder / "store.duckdb"), "listen_port": 0, "advise_seconds": 3.0,
@@ -143,8 +102,13 @@ def walk(opened, cluster, testbed, tmp_path_factory):
     one = Child(["export", "--config", str(path)], ready_seconds=120)
     opened.callback(one.stop)
     labels = {"app.kubernetes.io/name": "tierscope", "app.kubernetes.io/component": "exporter"}
-    placed(cluster, pod("tierscope-exporter-x", {"name": "exporter", "image": "tierscope:0.1.0"},
-                        ip="127.0.0.1", labels=labels), namespace="tierscope")  # fmt: skip
+    exporter_pod = pod(
+        "tierscope-exporter-x",
+        {"name": "exporter", "image": "tierscope:0.1.0"},
+        ip="127.0.0.1",
+        labels=labels,
+    )
+    cluster.place(exporter_pod, namespace="tierscope", node=NODE)
     other = Child(["serve", "--config", str(path)], ready_seconds=120)
     opened.callback(other.stop)
     return path, one.addresses, other.addresses

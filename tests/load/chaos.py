@@ -124,11 +124,41 @@ def postgres_restarted(mode: str) -> Fault:
     return fault
 
 
+def kubernetes_restarted(stage: Stage, rng: random.Random, seconds: float) -> int:
+    """The Kubernetes API goes and comes back, and an exporter has to find its engines anew."""
+    stage.kube.stop()
+    try:
+        return killed("exporter")(stage, rng, seconds)
+    finally:
+        stage.kube.start()
+
+
 def engine_restarted(stage: Stage, rng: random.Random, seconds: float) -> int:
     """An engine loses everything: its sequences and counters begin at 0."""
-    stage.testbed.restart(rng.randrange(stage.testbed.config.replicas))
+    stage.restart_engine(rng.randrange(stage.testbed.config.replicas))
     time.sleep(seconds)
     return 1
+
+
+def engine_unread(stage: Stage, rng: random.Random, seconds: float) -> int:
+    """An exporter is killed, and before it is back one of its engines: nobody has read its last records."""
+    with stage.unattended():
+        who, pid = drawn(stage, rng, "exporter")
+        reached = signalled([pid], signal.SIGKILL)
+        time.sleep(seconds)
+        stage.restart_engine(rng.choice(stage.engines_of(who)))
+    return len(reached)
+
+
+def engine_unstored(stage: Stage, rng: random.Random, seconds: float) -> int:
+    """Collectors, an engine, its exporter are killed in turn: what that one had read is nowhere else."""
+    with stage.unattended():
+        collectors = stage.living("collector").values()
+        signalled([*stage.living("server").values(), *collectors], signal.SIGKILL)
+        time.sleep(seconds)
+        who, pid = drawn(stage, rng, "exporter")
+        stage.restart_engine(rng.choice(stage.engines_of(who)))
+        return len(signalled([pid], signal.SIGKILL))
 
 
 FAULTS: dict[str, Fault] = {
@@ -147,7 +177,12 @@ FAULTS: dict[str, Fault] = {
     "PostgreSQL restarted": postgres_restarted("fast"),
     "PostgreSQL crashed": postgres_restarted("immediate"),
     "engine restarted": engine_restarted,
+    "engine and exporter killed, unread": engine_unread,
+    "engine and exporter killed, unstored": engine_unstored,
+    "Kubernetes API restarted": kubernetes_restarted,
 }
+LOSING = ("engine and exporter killed, unread", "engine and exporter killed, unstored")
+"""Faults that may take with them what only a killed engine and its exporter had."""
 
 
 def main(seed: int, faults: int, folder: Path) -> None:
@@ -163,6 +198,7 @@ def main(seed: int, faults: int, folder: Path) -> None:
         told = [_befall(stage, rng, kind, number) for number, kind in enumerate(order[:faults])]
         settled = stage.settle(PATIENCE_SECONDS)
         sent, stored = stage.testbed.sent(), stage.stored()
+        gone = stage.handed_over
         document = {
             "seed": seed,
             "faults": told,
@@ -170,6 +206,8 @@ def main(seed: int, faults: int, folder: Path) -> None:
             "settled_seconds": settled,
             "sent": asdict(sent),
             "stored": None if stored is None else asdict(stored),
+            "lost": asdict(gone.splits(gone.lost)),
+            "unexplained": [(request, asdict(place)) for request, place in gone.unexplained(stage.heard())],
             "sources": stage.sources(),
             "restarts": {who: one.restarts for who, one in stage.processes.items()},
         }
@@ -179,20 +217,23 @@ def main(seed: int, faults: int, folder: Path) -> None:
 def _befall(stage: Stage, rng: random.Random, kind: str, number: int) -> dict[str, object]:
     """One fault; how long until the store had everything again (None: it never had), and what is missing.
 
-    Traffic goes on, and so its tokens would soon hide that some were lost: what is missing is asked for.
+    Traffic goes on, and so its tokens would soon hide that some were lost: requests are asked for one by one.
     """
+    gone = stage.handed_over
+    before = set(gone.lost)
     seconds = rng.uniform(0.5, LONGEST_SECONDS)
     befell = FAULTS[kind](stage, rng, seconds)
     recovered = stage.wait_until_caught_up(PATIENCE_SECONDS)
     missing = {} if recovered is None else stage.missing()
+    lost = gone.splits(gone.lost.keys() - before).prompt
     load = os.getloadavg()[0]
     sys.stderr.write(
         f"fault {number + 1}, {kind}, {seconds:.1f} s, {befell}: {recovered} s, missing {missing}, "
-        f"load {load:.0f}\n"
+        f"lost {lost}, load {load:.0f}\n"
     )
     return {
         "kind": kind, "seconds": seconds, "befell": befell, "recovered_seconds": recovered,
-        "missing": missing, "load": load,
+        "missing": missing, "lost": lost, "load": load,
     }  # fmt: skip
 
 

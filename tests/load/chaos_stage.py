@@ -1,6 +1,7 @@
 """What chaos is let loose on: a testbed, two exporters, two servers on one lake, PostgreSQL, and a keeper.
 
-Exporters and servers are started again when they end, as a kubelet would; nobody does anything else.
+Each exporter has two engines: one whose name is in its settings, and one that it finds as a pod. Exporters
+and servers are started again when they end, as a kubelet would; nobody does anything else.
 """
 
 from __future__ import annotations
@@ -8,29 +9,37 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests import lakes
+from tests.engines.kube_server import ADMIN, KubeServer
+from tests.exporting import await_true
+from tests.load.handed_over import HandedOver, Heard, Place, Sender
 from tests.load.namespaces import name, tmpfs
+from tests.node_pods import replica_pod
 from tests.ports import free_port
 from tests.processes import alive, running
 from tests.staged import Staged, feed_to_be, settings_file
 from tierscope.cli.output import stderr
 from tierscope.cli.processes import Restarter
+from tierscope.domain.discovery import PodDiscovery
 from tierscope.domain.errors import StoreUnusable, TierscopeError
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.settings import CollectorSettings, EngineSettings, FeedSource, Settings
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.testbed.config import Mix, ServiceTimes, TestbedConfig
+from tierscope.testbed.sites import CURVINE
 from tierscope.testbed.testbed import Testbed
 from tierscope.testbed.workload.request import Request, Workload
 
 ALL_TIME = TimeSpan(0.0, 1e11)
 REPLICAS = 4
 EXPORTERS = 2
+NODE_REPLICAS = REPLICAS // EXPORTERS
 SERVERS = 2
 LEASE_SECONDS = 3.0
 DISK_BYTES = 2**32
@@ -65,11 +74,16 @@ class _Stoppable:
 
 
 class Traffic(Testbed):
-    """A testbed whose traffic can be let run out while its streams go on."""
+    """A testbed that remembers what each engine's lives said, and whose traffic can be let run out."""
 
     def __init__(self, config: TestbedConfig) -> None:
-        super().__init__(config)
+        self.senders: list[Sender] = []
+        super().__init__(config, tally=self._sender)
         self.ended = threading.Event()
+
+    def _sender(self) -> Sender:
+        self.senders.append(Sender(len(self.senders)))
+        return self.senders[-1]
 
     def _workload(self) -> Workload:
         return _Stoppable(super()._workload(), self.ended)
@@ -85,6 +99,16 @@ def _started(arguments: list[str]) -> Restarter:
     return Restarter(arguments)
 
 
+def _ports(engine: EngineSettings) -> dict[str, int]:
+    """The ports of an engine, by the setting that tells each."""
+    told = {field.name: getattr(engine, field.name) for field in dataclasses.fields(engine)}
+    return {
+        name: int(urlsplit(value).port or 0)
+        for name, value in told.items()
+        if isinstance(value, str) and "://127.0.0.1:" in value
+    }
+
+
 class Stage(Staged):
     """Everything that runs; entered, traffic flows."""
 
@@ -92,8 +116,9 @@ class Stage(Staged):
         self._folder = folder
         self._stopping = threading.Event()
         self.testbed = Traffic(CONFIG)
-        self.names = [f"engine-{number}.chaos" for number in range(REPLICAS)]
+        self.names = [f"engine-{number}.chaos" for number in range(0, REPLICAS, NODE_REPLICAS)]
         self.processes: dict[str, Restarter] = {}
+        self._keeping = threading.Lock()
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
@@ -105,6 +130,9 @@ class Stage(Staged):
         self.lake = self.postgres.lake(self.disk, lease_seconds=LEASE_SECONDS)
         opened.enter_context(self.testbed)
         name(self.names)
+        self.kube = KubeServer({})
+        opened.callback(self.kube.close)
+        self._account = self.kube.account(ADMIN, self._folder / "account")
         self.engine_ports = {f"exporter-{number}": [] for number in range(EXPORTERS)}
         feeds = [self._start_exporter(opened, number) for number in range(EXPORTERS)]
         self.feed_ports = [
@@ -114,6 +142,7 @@ class Stage(Staged):
             self._start_server(opened, number, feeds)
         self._reader = DuckDbReader.open(self.lake.name)
         opened.callback(self._reader.close)
+        self.handed_over = HandedOver(self.testbed.senders, self._stored_since)
         keeper = threading.Thread(target=self._restart_what_ended, daemon=True)
         keeper.start()
         opened.callback(keeper.join)
@@ -121,17 +150,25 @@ class Stage(Staged):
 
     def _start_exporter(self, opened: ExitStack, number: int) -> FeedSource:
         told, who = self.testbed.settings(), f"exporter-{number}"
-        mine = slice(number * REPLICAS // EXPORTERS, (number + 1) * REPLICAS // EXPORTERS)
-        engines = [
-            self._by_name(engine, self.names[mine.start + index], who)
-            for index, engine in enumerate(told.engines[mine])
-        ]
+        named, *found = self.engines_of(who)
+        for engine in found:
+            self.engine_ports[who] += _ports(told.engines[engine]).values()
+            as_pod = replica_pod(told.engines[engine], told.lmcache[engine], CONFIG.endpoint)
+            self.kube.place(as_pod, namespace=CONFIG.namespace, node=who)
         feed = feed_to_be(who)
         settings = dataclasses.replace(
             told,
             name=who,
-            engines=tuple(engines),
-            lmcache=told.lmcache[mine],
+            engines=(self._by_name(told.engines[named], self.names[number], who),),
+            lmcache=(told.lmcache[named],),
+            pods=PodDiscovery(
+                node=who,
+                namespaces=(CONFIG.namespace,),
+                pool=CURVINE,
+                find_seconds=1.0,
+                api_url=self.kube.url,
+                service_account_folder=self._account,
+            ),
             curvine=told.curvine if number == 0 else (),
             listen_port=free_port(),
             feed_endpoint=feed.endpoint,
@@ -147,13 +184,10 @@ class Stage(Staged):
 
     def _by_name(self, engine: EngineSettings, host: str, who: str) -> EngineSettings:
         """An engine whose addresses have a name to look up."""
-        changed = {}
-        for field in dataclasses.fields(engine):
-            value = getattr(engine, field.name)
-            if isinstance(value, str) and "://127.0.0.1:" in value:
-                changed[field.name] = value.replace("127.0.0.1", host)
-                self.engine_ports[who].append(int(urlsplit(value).port or 0))
-        return dataclasses.replace(engine, **changed)
+        ports = _ports(engine)
+        self.engine_ports[who] += ports.values()
+        named = {field: getattr(engine, field).replace("127.0.0.1", host) for field in ports}
+        return dataclasses.replace(engine, **named)
 
     def _start_server(self, opened: ExitStack, number: int, feeds: list[FeedSource]) -> None:
         collector = CollectorSettings(
@@ -175,8 +209,27 @@ class Stage(Staged):
     def _restart_what_ended(self) -> None:
         while not self._stopping.wait(CHECK_SECONDS):
             for one in self.processes.values():
-                if not self._stopping.is_set():
-                    one.check()
+                with self._keeping:
+                    if not self._stopping.is_set():
+                        one.check()
+
+    @contextmanager
+    def unattended(self) -> Iterator[None]:
+        """What ends meanwhile is not started again before the end of this."""
+        with self._keeping:
+            yield
+
+    def engines_of(self, exporter: str) -> range:
+        """The numbers of an exporter's engines."""
+        first = int(exporter.rpartition("-")[2]) * NODE_REPLICAS
+        return range(first, first + NODE_REPLICAS)
+
+    def restart_engine(self, number: int) -> None:
+        """Restart an engine; when this returns its new life has begun."""
+        lives = self.testbed.senders[number].lives
+        before = len(lives)
+        self.testbed.restart(number)
+        await_true(lambda: len(lives) > before, f"engine {number} has a new life")
 
     def living(self, which: str) -> dict[str, int]:
         """Who of a kind is alive just now, by name: `exporter`, `server`, `collector` or `postgres`."""
@@ -220,30 +273,58 @@ class Stage(Staged):
         streams = [one for one in self.sources() if not one[0].startswith(POLLED)]
         return {source: missing for source, _, missing, _ in streams if missing}
 
-    def caught_up(self, prompt_tokens: int) -> bool:
-        """Whether the store has so many prompt tokens."""
-        found = self.stored()
-        return found is not None and found.prompt >= prompt_tokens
+    def _stored_since(self, admitted_unix_seconds: float) -> Collection[str]:
+        """Requests served that were admitted since."""
+        with self._reader._database.reading() as cursor:
+            found = cursor.execute(
+                "SELECT request_id FROM requests WHERE status = 'served' AND attempt = 0 AND hour >= ? "
+                "AND admitted_unix_seconds >= ?",
+                [admitted_unix_seconds // 3600, admitted_unix_seconds],
+            ).fetchall()
+        return [name for (name,) in found]
+
+    def heard(self) -> list[Heard]:
+        """How far each engine's records have come, as the store tells: an entry an interval."""
+        with self._reader._database.reading() as cursor:
+            found = cursor.execute(
+                "SELECT owner, last_sequence, since_unix_seconds FROM coverage "
+                "WHERE kind = 'vllm_hook' AND last_sequence IS NOT NULL"
+            ).fetchall()
+        numbers = {CONFIG.replica_name(number): number for number in range(REPLICAS)}
+        return [Heard(numbers[owner.split("/")[2]], last, since) for owner, last, since in found]
 
     def wait_until_caught_up(self, patience_seconds: float) -> float | None:
-        """Seconds until the store has all that had been sent when this was asked; None: it never came."""
-        sent, began = self.testbed.sent().prompt, time.monotonic()
+        """Seconds until the store had all that had been sent when this was asked; None: it never came.
+
+        What dead engines took with them is not waited for, once it is known that it cannot come.
+        """
+        until, began, took = time.time(), time.monotonic(), 0.0
         while time.monotonic() - began < patience_seconds:
-            if self.caught_up(sent):
-                return time.monotonic() - began
+            if any(place.at_unix_seconds <= until for place in self._look()):
+                took = time.monotonic() - began
+            if not self.handed_over.waiting(until):
+                return took
             time.sleep(0.1)
         return None
 
     def settle(self, patience_seconds: float) -> float | None:
-        """Let no new sessions begin; seconds until the store has exactly what was sent, None: it never had.
+        """Let no new sessions begin; seconds until the store has what was sent and is not lost; None: never.
 
         A client that thinks for minutes may still ask in between: then it is looked once more.
         """
         self.testbed.ended.set()
         began = time.monotonic()
         while time.monotonic() - began < patience_seconds:
-            sent = self.testbed.sent()
-            if self.stored() == sent == self.testbed.sent():
+            self._look()
+            sent, stored = self.testbed.sent(), self.stored()
+            lost = self.handed_over.splits(self.handed_over.lost)
+            if stored is not None and stored + lost == sent == self.testbed.sent():
                 return time.monotonic() - began
             time.sleep(0.2)
         return None
+
+    def _look(self) -> list[Place]:
+        try:
+            return self.handed_over.look()
+        except StoreUnusable:
+            return []

@@ -20,7 +20,7 @@ from tierscope.testbed.wire.tally import Tally
 class Replica:
     """What one replica publishes. Belongs to the thread that runs the model.
 
-    `epoch_unix_seconds` is the unix time of virtual second 0.
+    `epoch_unix_seconds` is the unix time of virtual second 0; `tally` is told what goes out.
     """
 
     def __init__(
@@ -30,9 +30,10 @@ class Replica:
         context: zmq.Context[zmq.Socket[bytes]],
         *,
         epoch_unix_seconds: float,
+        tally: Tally,
     ) -> None:
         name = config.replica_name(index)
-        self.tally = Tally()
+        self.tally = tally
         self.events = Channel(_stream(context, f"kv@{name}@{config.model}", config))
         self.hook = Channel(_stream(context, f"hook@{name}", config))
         self.cache = Channel(_stream(context, f"cache@{name}", config))

@@ -17,6 +17,7 @@ from tierscope.testbed.model.fleet import Fleet
 from tierscope.testbed.replica import Replica
 from tierscope.testbed.sites import Sites
 from tierscope.testbed.wire.pages import PageServer
+from tierscope.testbed.wire.tally import Tally
 from tierscope.testbed.workload.request import Workload
 
 TICK_MILLISECONDS = 20
@@ -39,6 +40,7 @@ class Running:
         epoch_unix_seconds: float,
         monotonic: Callable[[], float],
         faults: Callable[[], Faults],
+        tally: Callable[[], Tally],
     ) -> None:
         self.finished = threading.Event()
         self.epoch_unix_seconds = epoch_unix_seconds
@@ -54,7 +56,7 @@ class Running:
         self._steps = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.replicas = [
-            Replica(config, index, self._context, epoch_unix_seconds=epoch_unix_seconds)
+            Replica(config, index, self._context, epoch_unix_seconds=epoch_unix_seconds, tally=tally())
             for index in range(config.replicas)
         ]
         self.fleet = Fleet(

@@ -17,6 +17,7 @@ from tierscope.testbed.config import Faults, Incident, TestbedConfig
 from tierscope.testbed.model.fleet import DRAIN_SECONDS
 from tierscope.testbed.running import Running
 from tierscope.testbed.sites import CURVINE, lmcache_site, vllm_site
+from tierscope.testbed.wire.tally import Tally
 from tierscope.testbed.workload.mixed import MixedWorkload
 from tierscope.testbed.workload.replay import TraceWorkload
 from tierscope.testbed.workload.request import Workload
@@ -36,7 +37,8 @@ class Testbed:
 
     What the engines decide depends on the configuration and the trace alone; the clocks only decide
     when it is told. Every time that is sent is a virtual unix time, which is never ahead of `clock`.
-    A trace brings its own block size, requests and times; its length bounds the run.
+    A trace brings its own block size, requests and times; its length bounds the run. `tally` makes what
+    counts a replica's records as they go out, one replica after the other.
     """
 
     __test__: ClassVar[bool] = False
@@ -48,11 +50,13 @@ class Testbed:
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        tally: Callable[[], Tally] = Tally,
     ) -> None:
         self.config = config if trace is None else _cut_for(config, trace)
         self._trace = trace
         self._clock = clock
         self._monotonic = monotonic
+        self._tally = tally
         self._faults = config.faults
         self._running: Running | None = None
         self._stopped = False
@@ -74,6 +78,7 @@ class Testbed:
             epoch_unix_seconds=self._clock() - behind_seconds,
             monotonic=self._monotonic,
             faults=lambda: self._faults,
+            tally=self._tally,
         )
 
     def stop(self) -> None:

@@ -62,6 +62,10 @@ class Tally:
             tokens = TokenSplit(tokens.prompt, tokens.l0, l1, l2, computed=tokens.computed)
         self._l1_found.pop(request_id, None)
         self._settled += tokens
+        self.settled(request_id, tokens)
+
+    def settled(self, request_id: str, tokens: TokenSplit) -> None:
+        """Hook: the split of a served request will not change any more."""
 
 
 def _tokens(record: Record) -> TokenSplit:
