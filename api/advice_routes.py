@@ -21,18 +21,7 @@ from api.answers import (
     documented,
 )
 from api.conditional import IfNoneMatch, conditional, conditional_of
-from api.parameters import (
-    HISTORY_SECONDS,
-    After,
-    Clock,
-    End,
-    Limit,
-    Name,
-    Namespace,
-    Start,
-    page_of,
-    span_of,
-)
+from api.parameters import HISTORY_SECONDS, Clock, During, Name, Namespace, Paged
 from api.problems import NotFound
 from api.turns import OneAtATime, Refreshed
 from tierscope.advice.document import Finding, Recommendation
@@ -80,9 +69,9 @@ def _serve_recommendations(app: FastAPI, reader: Reader, keep_seconds: float) ->
     polled: Refreshed[bytes | None] = Refreshed(keep_seconds, STALE_RATIO * keep_seconds)
 
     @app.get("/v1/recommendations", tags=["advice"], response_model=Recommendations)
-    def recommendations(limit: Limit = 100, after: After = 0, if_none_match: IfNoneMatch = None) -> Response:
+    def recommendations(part: Paged, if_none_match: IfNoneMatch = None) -> Response:
         """List the newest recommendation of every endpoint, in short."""
-        names, following = page_of(reader.endpoints(), after, limit)
+        names, following = part.of(reader.endpoints())
         found = ((name, reader.latest_recommendation(*name)) for name in names)
         listed = tuple(_summary(*name, body) for name, body in found if body is not None)
         return conditional_of(Recommendations(listed, following), if_none_match)
@@ -105,17 +94,11 @@ def _serve_history(app: FastAPI, reader: Reader, clock: Clock) -> None:
         response_model=RecommendationHistory,
     )
     def history(
-        namespace: Namespace,
-        name: Name,
-        start: Start = None,
-        end: End = None,
-        limit: Limit = 100,
-        after: After = 0,
-        if_none_match: IfNoneMatch = None,
+        namespace: Namespace, name: Name, during: During, part: Paged, if_none_match: IfNoneMatch = None
     ) -> Response:
         """What was advised before, newest first: the last of each status in each hour."""
-        span = span_of(start, end, clock, HISTORY_SECONDS)
-        page, following = page_of(reader.recommendation_history(namespace, name, span), after, limit)
+        span = during.span(clock, HISTORY_SECONDS)
+        page, following = part.of(reader.recommendation_history(namespace, name, span))
         listed = tuple(_summary(namespace, name, body) for body in page)
         return conditional_of(RecommendationHistory(listed, following), if_none_match)
 
@@ -132,9 +115,8 @@ def _serve_parts(app: FastAPI, reader: Reader) -> None:
 
     @app.get("/v1/findings", tags=["advice"], response_model=Findings)
     def findings(
+        part: Paged,
         severity: Annotated[Severity | None, Query(description="Only those of this severity.")] = None,
-        limit: Limit = 100,
-        after: After = 0,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
         """What a person should know about any endpoint, gravest first, with what to do."""
@@ -147,7 +129,7 @@ def _serve_parts(app: FastAPI, reader: Reader) -> None:
                     found.append(EndpointFinding(namespace, name, finding))
         order = list(Severity)[::-1]
         found.sort(key=lambda one: order.index(one.finding.severity))
-        page, following = page_of(found, after, limit)
+        page, following = part.of(found)
         return conditional_of(Findings(page, following), if_none_match)
 
 

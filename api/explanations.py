@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query, Response
 
 from api.conditional import IfNoneMatch, conditional_of
-from api.parameters import Clock, End, Name, Namespace, Start, span_of
-from api.problems import NotFound
+from api.parameters import Asked, Clock, During, Name, Namespace, known_by
 from api.turns import Kept, OneAtATime
 from tierscope.advice.explain import Explanation, explain
 from tierscope.domain.window import TimeSpan
@@ -39,26 +38,17 @@ class Explainer:
         self._kept: Kept[Explanation] = Kept(clock, KEEP_SECONDS)
         self.turns = OneAtATime()
 
-    def explain(
-        self, namespace: str, name: str, start: float | None, end: float | None, history_seconds: float
-    ) -> Explanation:
+    def explain(self, namespace: str, name: str, during: Asked, history_seconds: float) -> Explanation:
         """Explain a span, the last hour if none is given.
 
         Raises `NotFound` for an endpoint the store does not know, `BadInput` for a span that is none.
         """
-        asked = (namespace, name, start, end, history_seconds)
+        asked = (namespace, name, during, history_seconds)
         return self._kept.get(asked, lambda: self._explain(*asked))
 
-    def _explain(
-        self, namespace: str, name: str, start: float | None, end: float | None, history_seconds: float
-    ) -> Explanation:
-        span = span_of(start, end, self._clock)
-        if (namespace, name) not in self._reader.endpoints():
-            raise NotFound(
-                f"the store has nothing of {namespace}/{name}",
-                where=f"/v1/explanations/{namespace}/{name}",
-                fix="check the names under exporter.engines",
-            )
+    def _explain(self, namespace: str, name: str, during: Asked, history_seconds: float) -> Explanation:
+        span = during.span(self._clock)
+        known_by(self._reader, namespace, name, where="explanations")
         return explanation_of(self._reader, (namespace, name), span, history_seconds)
 
 
@@ -79,8 +69,7 @@ def serve_explanations(app: FastAPI, explainer: Explainer) -> None:
     async def explanations(
         namespace: Namespace,
         name: Name,
-        start: Start = None,
-        end: End = None,
+        during: During,
         history_seconds: History = DEFAULT_HISTORY_SECONDS,
         if_none_match: IfNoneMatch = None,
     ) -> Response:
@@ -88,7 +77,5 @@ def serve_explanations(app: FastAPI, explainer: Explainer) -> None:
 
         Kept for half a minute. What cannot be told is null, with its reason.
         """
-        found = await explainer.turns.run(
-            lambda: explainer.explain(namespace, name, start, end, history_seconds)
-        )
+        found = await explainer.turns.run(lambda: explainer.explain(namespace, name, during, history_seconds))
         return conditional_of(found, if_none_match)

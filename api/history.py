@@ -6,8 +6,7 @@ from fastapi import FastAPI, Response
 
 from api.answers import Completeness, Configurations, Coverage, Source, Tokens, Totals
 from api.conditional import IfNoneMatch, conditional_of
-from api.parameters import HISTORY_SECONDS, After, Clock, End, Limit, Name, Namespace, Start, page_of, span_of
-from api.problems import NotFound
+from api.parameters import HISTORY_SECONDS, Clock, During, Name, Namespace, Paged, known_by
 from tierscope.advice.readings import completeness_ratio
 from tierscope.domain.events import of_endpoint
 from tierscope.storage.reader import Reader
@@ -22,15 +21,10 @@ def serve_history(app: FastAPI, reader: Reader, clock: Clock) -> None:
 
 def _serve_totals(app: FastAPI, reader: Reader, clock: Clock) -> None:
     @app.get("/v1/totals/{namespace}/{name}", tags=["history"])
-    def totals(namespace: Namespace, name: Name, start: Start = None, end: End = None) -> Totals:
+    def totals(namespace: Namespace, name: Name, during: During) -> Totals:
         """Prompt tokens by the tier that served them, by our records and by the engines' own counters."""
-        span = span_of(start, end, clock)
-        if (namespace, name) not in reader.endpoints():
-            raise NotFound(
-                f"the store has nothing of {namespace}/{name}",
-                where=f"/v1/totals/{namespace}/{name}",
-                fix="check the names under exporter.engines",
-            )
+        span = during.span(clock)
+        known_by(reader, namespace, name, where="totals")
         recorded = reader.totals(namespace, name, span)
         return Totals(
             namespace,
@@ -46,25 +40,19 @@ def _serve_totals(app: FastAPI, reader: Reader, clock: Clock) -> None:
 def _serve_deployments(app: FastAPI, reader: Reader, clock: Clock) -> None:
     @app.get("/v1/deployments/{namespace}/{name}", tags=["history"], response_model=Configurations)
     def deployments(
-        namespace: Namespace,
-        name: Name,
-        start: Start = None,
-        end: End = None,
-        limit: Limit = 100,
-        after: After = 0,
-        if_none_match: IfNoneMatch = None,
+        namespace: Namespace, name: Name, during: During, part: Paged, if_none_match: IfNoneMatch = None
     ) -> Response:
         """The endpoint's configurations, newest first: sizes, routing, and how it is wired up."""
-        span = span_of(start, end, clock, HISTORY_SECONDS)
-        page, following = page_of(reader.deployments(namespace, name, span)[::-1], after, limit)
+        span = during.span(clock, HISTORY_SECONDS)
+        page, following = part.of(reader.deployments(namespace, name, span)[::-1])
         return conditional_of(Configurations(page, following), if_none_match)
 
 
 def _serve_coverage(app: FastAPI, reader: Reader, clock: Clock) -> None:
     @app.get("/v1/completeness/{namespace}/{name}", tags=["history"])
-    def completeness(namespace: Namespace, name: Name, start: Start = None, end: End = None) -> Completeness:
+    def completeness(namespace: Namespace, name: Name, during: During) -> Completeness:
         """Share of the endpoint's request records that arrived, and the sources it rests on."""
-        span = span_of(start, end, clock)
+        span = during.span(clock)
         covered = of_endpoint(reader.coverage(span), namespace, name)
         return Completeness(
             namespace,
@@ -76,8 +64,8 @@ def _serve_coverage(app: FastAPI, reader: Reader, clock: Clock) -> None:
         )
 
     @app.get("/v1/coverage", tags=["history"])
-    def coverage(start: Start = None, end: End = None) -> Coverage:
+    def coverage(during: During) -> Coverage:
         """How much of every source's stream arrived: what the other numbers rest on."""
-        span = span_of(start, end, clock)
+        span = during.span(clock)
         sources = tuple(Source.of(part) for part in reader.coverage(span))
         return Coverage(span.start_unix_seconds, span.end_unix_seconds, sources)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import FastAPI, Path, Query
+from fastapi import FastAPI, Query
 from pydantic import JsonValue
 
 from api.answers import Regressions
-from api.problems import NotFound
+from api.parameters import DEFAULT_SPAN_SECONDS, Clock, Name, Namespace, known_by
 from tierscope.analytics.regression.report import regress
 from tierscope.domain.errors import BadInput
 from tierscope.domain.window import TimeSpan, changes_within
 from tierscope.storage.reader import Reader
 
-DEFAULT_SPAN_SECONDS = 3600.0
 MOST_LEARN_SECONDS = 48 * 3600.0
 
 Since = Annotated[
@@ -30,27 +28,19 @@ Learn = Annotated[
 ]
 
 
-def serve_regressions(app: FastAPI, reader: Reader, clock: Callable[[], float]) -> None:
+def serve_regressions(app: FastAPI, reader: Reader, clock: Clock) -> None:
     """Add the route."""
 
     @app.get("/v1/regressions/{namespace}/{name}", tags=["advice"], response_model=Regressions)
     def regressions(
-        namespace: Annotated[str, Path(description="Namespace of the endpoint.")],
-        name: Annotated[str, Path(description="Name of the endpoint.")],
-        since: Since = None,
-        learn_seconds: Learn = 6 * 3600.0,
+        namespace: Namespace, name: Name, since: Since = None, learn_seconds: Learn = 6 * 3600.0
     ) -> dict[str, JsonValue]:
         """Whether TTFT got worse than the prompts explain, since when, and who did it."""
         now = clock()
         start = now - DEFAULT_SPAN_SECONDS if since is None else since
         if start >= now:
             raise BadInput(f"{start} is not in the past", where="since", fix="give unix seconds before now")
-        if (namespace, name) not in reader.endpoints():
-            raise NotFound(
-                f"the store has nothing of {namespace}/{name}",
-                where=f"/v1/regressions/{namespace}/{name}",
-                fix="check the names under exporter.engines",
-            )
+        known_by(reader, namespace, name, where="regressions")
         span = TimeSpan(start - learn_seconds, now)
         return regress(
             reader.evidence(namespace, name, span),

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from fastapi import FastAPI, Query, Response
 
 from api.explanations import DEFAULT_HISTORY_SECONDS, Explainer, explanation_of
-from api.parameters import HISTORY_SECONDS, Clock
+from api.parameters import HISTORY_SECONDS, Asked, Clock
 from api.problems import NotFound
 from api.turns import Kept
 from tierscope.advice.afterwards import outcomes_of
@@ -51,7 +51,7 @@ def serve_report(
 
         def explain() -> Explanation:
             start = None if hours == 1.0 else end - hours * 3600
-            return explainer.explain(*who, start, None, DEFAULT_HISTORY_SECONDS)
+            return explainer.explain(*who, Asked(start, None), DEFAULT_HISTORY_SECONDS)
 
         span = TimeSpan(end - hours * 3600, end)
         return render(material_of(reader, who, span, clock(), foretold, explain))
