@@ -113,14 +113,18 @@ def hold_out(
     half = n // 2
     warm = int(half * WARM_SHARE)
     seen, coming, thin = _halves(chains, capacities_blocks, warm, half)
-    interval = _interval(seen, rng)
-    forecast = Forecast(seen.ratio, interval, coming.ratio)
+    forecast = Forecast(seen.ratio, _interval(seen, rng), coming.ratio)
+    drift = drift_of(_full(thin, chains, capacities_blocks, warm), rng)
+    interval = forecast.interval
+    if drift.found:
+        loads = None if session is None else _loads_seen(session, warm)
+        interval = _as_it_changed(interval, capacities_blocks, _trend(seen, half), loads)
     return Holdout(
         predicted=seen.ratio,
         interval=interval,
         observed=coming.ratio,
         capacities_blocks=capacities_blocks,
-        drift=drift_of(_full(thin, chains, capacities_blocks, warm), rng),
+        drift=drift,
         load=None if session is None else _at_load(session, capacities_blocks, forecast, coming, warm),
     )
 
@@ -153,6 +157,45 @@ def _at_load(
     predicted, low, high = moved
     sessions = float(after @ coming.total / coming.total.sum())
     return Load(float(before[0]), sessions, Forecast(predicted, Interval(low, high), forecast.observed))
+
+
+def _loads_seen(session: Int32Array, warm: int) -> FloatArray | None:
+    """The least and the most sessions that took turns in any slice of the seen half, over their mean: (2,).
+
+    The warm-up counts too: it is no guide to what a cache hits, but its load was as real as any.
+    """
+    half = len(session) // 2
+    mean = sessions_taking_turns(session, warm, half, 1)
+    each = sessions_taking_turns(session, 0, half, SLICES)
+    if mean is None or each is None:
+        return None
+    return np.array([min(each.min() / mean[0], 1.0), max(each.max() / mean[0], 1.0)])
+
+
+def _trend(seen: Slices, half: int) -> FloatArray:
+    """How far from the seen mean the coming half's would be, if all went on along its line: (k,)."""
+    ratios = seen.hits / np.maximum(seen.total, 1.0)[:, None]
+    at = np.arange(len(ratios)) - (len(ratios) - 1) / 2
+    slope = at @ ratios / (at @ at)
+    warm = int(half * WARM_SHARE)
+    slices_apart = len(ratios) / 2 * (1 + half / (half - warm))
+    moved: FloatArray = slope * slices_apart
+    return moved
+
+
+def _as_it_changed(
+    interval: Interval, capacities: Int64Array, trend: FloatArray, loads: FloatArray | None
+) -> Interval:
+    """The interval of a history that drifts: all stays as it was, or goes on as it changed.
+
+    That is along its line, and where sessions are known also back to the least or the most load it saw.
+    """
+    low, high = interval.low + np.minimum(trend, 0), interval.high + np.maximum(trend, 0)
+    if loads is not None:
+        alone = np.ones(1)
+        low = np.minimum(low, at_other_load(capacities, interval.low, loads[1:], alone))
+        high = np.maximum(high, at_other_load(capacities, interval.high, loads[:1], alone))
+    return Interval(np.clip(low, 0, 1), np.clip(high, 0, 1))
 
 
 def _halves(
