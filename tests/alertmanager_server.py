@@ -10,6 +10,7 @@ import httpx
 import yaml
 
 from tests.ports import free_port
+from tests.processes import stop
 from tests.prometheus_server import wait_until
 
 EXAMPLE = Path(__file__).parent.parent / "deploy/prometheus/alertmanager.yml"
@@ -61,12 +62,7 @@ class AlertmanagerServer:
     def close(self) -> None:
         """Stop it and wait until it is gone."""
         self._client.close()
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        stop(self._process)
 
     def _start(self, binary: str) -> subprocess.Popen[bytes]:
         with (self._folder / "alertmanager.log").open("w") as log:

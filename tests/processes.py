@@ -1,9 +1,13 @@
-"""Other processes as /proc shows them: who is alive, below whom, and what it runs."""
+"""Other processes: who is alive, below whom, what it runs, as /proc shows it; and how a child is ended."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
+
+STOP_SECONDS = 20.0
 
 
 def alive(pid: int) -> bool:
@@ -46,3 +50,13 @@ def running(pid: int, command: str) -> dict[int, list[str]]:
         for child, words in command_lines(pid)
         if "tierscope.cli" in words and command in words[words.index("tierscope.cli") :]
     }
+
+
+def stop(child: subprocess.Popen[Any]) -> None:
+    """Ask a child to stop and wait until it is gone; one that does not is killed."""
+    child.terminate()
+    try:
+        child.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

@@ -12,6 +12,7 @@ import httpx
 import yaml
 
 from tests.ports import free_port
+from tests.processes import stop
 
 SHIPPED = Path(__file__).parent.parent / "deploy" / "prometheus" / "prometheus.yml"
 READY_SECONDS = 180.0
@@ -106,12 +107,7 @@ class PrometheusServer:
     def close(self) -> None:
         """Stop it and wait until it is gone."""
         self._client.close()
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        stop(self._process)
 
     def _start(self, binary: str) -> int:
         port = free_port()

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.otlp_receiver import RECEIVERS, attributes_on
+from tests.otlp_receiver import attributes_on
 from tests.populated_page import populated_samples
 from tests.ports import free_port
 from tierscope.domain.errors import BadSettings
@@ -26,17 +26,6 @@ PATIENCE_SECONDS = 60.0
 """Longest wait for the push, on a machine that does much else."""
 CUMULATIVE = 2
 """AGGREGATION_TEMPORALITY_CUMULATIVE of the protocol."""
-
-
-@pytest.fixture(params=RECEIVERS)
-def protocol(request):
-    return request.param
-
-
-@pytest.fixture
-def receiver(protocol):
-    with closing(RECEIVERS[protocol]()) as receiver:
-        yield receiver
 
 
 @pytest.fixture

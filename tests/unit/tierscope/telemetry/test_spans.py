@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.otlp_receiver import RECEIVERS, OtlpReceiver, attributes_on
+from tests.otlp_receiver import OtlpReceiver, attributes_on
 from tests.ports import free_port
 from tierscope.domain.errors import BadSettings
 from tierscope.domain.identity import EngineId
@@ -43,17 +43,6 @@ LOADED = replace(RECORD, load_seconds=0.5)
 TRACE = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
 ERROR = 2
 """STATUS_CODE_ERROR of the protocol."""
-
-
-@pytest.fixture(params=RECEIVERS)
-def protocol(request):
-    return request.param
-
-
-@pytest.fixture
-def receiver(protocol):
-    with closing(RECEIVERS[protocol]()) as receiver:
-        yield receiver
 
 
 @pytest.fixture
