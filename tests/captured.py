@@ -48,7 +48,7 @@ def expected(run: Path) -> dict:
 
 def lmcache_payloads(path: Path, *, chunk_tokens: int = 64, records_each: int = 16) -> list[bytes]:
     """What the probe in an LMCache server would have sent of its recorded events, statistics at the end."""
-    records = list(_lmcache_records(path, chunk_tokens))
+    records = list(lmcache_records(path, chunk_tokens))
     encoder = DeltaEncoder()
     for record in records:
         if "hashes" in record:
@@ -57,7 +57,8 @@ def lmcache_payloads(path: Path, *, chunk_tokens: int = 64, records_each: int = 
     return [msgspec.msgpack.encode(records[start : start + records_each]) for start in starts]
 
 
-def _lmcache_records(path: Path, chunk_tokens: int) -> Iterator[dict[str, object]]:
+def lmcache_records(path: Path, chunk_tokens: int = 64) -> Iterator[dict[str, object]]:
+    """The records that the probe in an LMCache server would have made of its recorded events."""
     translator, write = Translator(ErrorCount()), Writer().write
     events = list(recorded_events(path))
     yield write("hello", events[0].timestamp, "lmcache_mp", "recorded", 7, chunk_tokens, "blake3", [], {})
@@ -77,7 +78,7 @@ def admissions_of_lookups(path: Path, traceparents: Mapping[str, str]) -> list[b
     second later. `traceparents` are their callers' by request.
     """
     payloads = []
-    for lookup in (record for record in _lmcache_records(path, 64) if record["t"] == "lookup"):
+    for lookup in (record for record in lmcache_records(path) if record["t"] == "lookup"):
         rid, asked_at, at = str(lookup["rid"]), lookup["start"], lookup["end"]
         assert isinstance(asked_at, float)
         assert isinstance(at, float)

@@ -14,7 +14,7 @@ from numba import njit
 
 from tierscope.domain.trace import Int32Array
 from tierscope.sim.jobs import NOT_YET, Records, World
-from tierscope.sim.lmcache import Found, look_up, release, store
+from tierscope.sim.lmcache import Found, look_up, release, store, touch
 from tierscope.sim.memory import grow, leading, pin, unpin
 from tierscope.traces.paths import Paths
 
@@ -229,6 +229,7 @@ def _end_step(world: World, replica: int, steps: int) -> None:
                 _first_token(world, replica, request)
         if job.left == 0 and job.made >= job.output:
             unpin(world.memory, replica, path_of(world.paths, request), job.named, job.nameless)
+            touch(world.shelves, replica, path_of(world.chunks, request))
         else:
             world.running[replica, kept] = request
             kept += 1

@@ -7,8 +7,10 @@ L1 is a list in order of last touch for each replica, L2 one pool for all.
 - What was brought up is dropped after it was read, or kept in L1 (prefetch policy `retain`).
 - Computed chunks are stored batch by batch, each whole or not at all. A batch that is refused for want of
   room is answered well and lost. What is stored goes on to L2.
+- When a request ends, all of its prompt that L1 has is touched, last chunk first: what it computed goes
+  before what it shares.
 - Nothing but a loop makes room: once a second, where L1 is filled above a watermark, it drops a share of its
-  chunks, those untouched longest.
+  chunks rounded down, one at least, those untouched longest.
 - L2 never evicts. A full pool refuses; files go when they are older than their time to live, counted from
   their writing, at the next check.
 
@@ -105,6 +107,7 @@ def leading_hits(
         found = look_up(shelves, rules, replica[request], chunks, at_ms[request])
         release(shelves, rules, replica[request], chunks, found)
         store(shelves, rules, replica[request], chunks[found.hit :], at_ms[request])
+        touch(shelves, replica[request], chunks)
         l1[request], hit[request] = found.l1, found.hit
     return l1, hit
 
@@ -162,6 +165,15 @@ def store(shelves: Shelves, rules: Rules, replica: int, chunks: Int32Array, at_m
 
 
 @njit(cache=True)
+def touch(shelves: Shelves, replica: int, chunks: Int32Array) -> None:
+    """End a request: touch all of its path that an L1 has, last chunk first."""
+    for k in range(len(chunks) - 1, -1, -1):
+        if shelves.held[replica, chunks[k]]:
+            _unlink(shelves, replica, chunks[k])
+            _append(shelves, replica, chunks[k])
+
+
+@njit(cache=True)
 def used(shelves: Shelves, replica: int) -> int:
     """Chunks that take room in an L1: the resident, and those on their way through from L2."""
     return int(shelves.l1[replica, 0] + shelves.l1[replica, 1])
@@ -184,7 +196,7 @@ def tick(shelves: Shelves, rules: Rules, replica: int, at_ms: int) -> None:
 @njit(cache=True)
 def _evict(shelves: Shelves, rules: Rules, replica: int) -> bool:
     """Drop a share of the chunks, those that no lookup uses, oldest touch first; False when none could go."""
-    share = int(np.ceil(shelves.l1[replica, 0] * rules.eviction_ratio))
+    share = max(int(used(shelves, replica) * rules.eviction_ratio), 1)
     end = len(shelves.newer[replica]) - 1
     chunk = shelves.newer[replica, end]
     dropped = 0

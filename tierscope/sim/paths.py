@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import Int32Array, Int64Array, Trace
@@ -37,14 +38,18 @@ def with_answers(blocks: Paths, trace: Trace) -> Paths:
     """Paths as they are when their answers are written: the prompt's blocks and those that decoding filled.
 
     A trace does not say what an answer's blocks are called until they come back in the same session's next
-    prompt: where that prompt begins with all of this one, its next blocks are taken for the answer's. An
-    engine caches all but the last token of an answer.
+    prompt: where that prompt begins with all of this one, its next blocks are taken for the answer's. Those
+    that nobody asks for again get names of their own, for they take room like any other. An engine caches
+    all but the last token of an answer.
     """
-    source, lengths = _answered(
-        blocks, trace.session, (trace.input_tokens + trace.output_tokens - 1) // trace.block_tokens
-    )
+    full_blocks = (trace.input_tokens + trace.output_tokens - 1) // trace.block_tokens
+    source, known = _answered(blocks, trace.session, full_blocks)
+    lengths = np.maximum(known, full_blocks)
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-    return Paths(offsets, _copied(blocks, source, lengths, offsets), blocks.n_ids)
+    ids = _copied(blocks, source, known, offsets)
+    unknown = _beyond(known, offsets)
+    ids[unknown] = blocks.n_ids + np.arange(np.count_nonzero(unknown))
+    return Paths(offsets, ids, blocks.n_ids + int((lengths - known).sum()))
 
 
 def only(paths: Paths, requests: Int64Array) -> Paths:
@@ -74,16 +79,23 @@ def _stepped(offsets: Int64Array, ids: Int32Array, new_offsets: Int64Array, step
 
 @njit(cache=True)
 def _copied(paths: Paths, source: Int64Array, lengths: Int64Array, offsets: Int64Array) -> Int32Array:
+    """Paths at their `offsets` (n + 1,), of whose places the first `lengths` (n,) are those of `source`."""
     ids = np.empty(offsets[-1], np.int32)
     for i in range(len(source)):
         start = paths.offsets[source[i]]
-        ids[offsets[i] : offsets[i + 1]] = paths.ids[start : start + lengths[i]]
+        ids[offsets[i] : offsets[i] + lengths[i]] = paths.ids[start : start + lengths[i]]
     return ids
+
+
+def _beyond(lengths: Int64Array, offsets: Int64Array) -> NDArray[np.bool_]:
+    """Marks of the places of each path after its first `lengths` (n,) ones."""
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+    return within >= np.repeat(lengths, np.diff(offsets))
 
 
 @njit(cache=True)
 def _answered(paths: Paths, session: Int32Array, full_blocks: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """For each request, whose path names its blocks once it is answered, and how many of them: (n,) each."""
+    """For each request, whose path names its blocks once it is answered, and how many it names: (n,) each."""
     n = len(paths.offsets) - 1
     source = np.arange(n)
     lengths = paths.offsets[1:] - paths.offsets[:-1]

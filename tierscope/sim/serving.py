@@ -36,6 +36,8 @@ class Fleet:
     policy: RoutingPolicy
     chunk_tokens: int = 256
     keeps_loads: bool = True
+    l1_watermark_ratio: float = 0.8
+    l1_eviction_ratio: float = 0.2
     l2_ttl_seconds: float | None = None
     answers: bool = True
     """Whether L0 keeps the blocks that answers fill."""
@@ -50,7 +52,14 @@ class Fleet:
     @property
     def rules(self) -> Rules:
         """The rules of L1 and L2."""
-        rules = Rules(self.sizes.l1_chunks, self.sizes.l2_chunks, keeps_loads=self.keeps_loads)
+        rules = Rules(
+            self.sizes.l1_chunks,
+            self.sizes.l2_chunks,
+            watermark_ratio=self.l1_watermark_ratio,
+            eviction_ratio=self.l1_eviction_ratio,
+            batch_chunks=max(self.times.step_tokens // self.chunk_tokens, 1),
+            keeps_loads=self.keeps_loads,
+        )
         if self.l2_ttl_seconds is None:
             return rules
         return rules._replace(l2_ttl_ms=int(self.l2_ttl_seconds * 1000))
@@ -83,6 +92,7 @@ def serve(trace: Trace, fleet: Fleet, placement: Int32Array | None = None) -> Se
     blocks = block_paths(trace)
     per_chunk = blocks_a_chunk(fleet.chunk_tokens, trace.block_tokens)
     chunks = chunk_paths(blocks, per_chunk)
+    paths = with_answers(blocks, trace) if fleet.answers else blocks
     n = trace.requests
     world = World(
         times=fleet.times,
@@ -92,9 +102,9 @@ def serve(trace: Trace, fleet: Fleet, placement: Int32Array | None = None) -> Se
         engines=new_engines(fleet.replicas),
         queues=np.zeros((fleet.replicas, n + 1), np.int32),
         running=np.zeros((fleet.replicas, fleet.times.most_running), np.int32),
-        paths=with_answers(blocks, trace) if fleet.answers else blocks,
+        paths=paths,
         chunks=chunks,
-        memory=empty_memory(fleet.replicas, blocks.n_ids, fleet.sizes.l0_blocks),
+        memory=empty_memory(fleet.replicas, paths.n_ids, fleet.sizes.l0_blocks),
         shelves=empty_shelves(fleet.replicas, chunks.n_ids),
         rules=fleet.rules,
     )

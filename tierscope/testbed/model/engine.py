@@ -242,6 +242,7 @@ class Engine:
             self._waiting.remove(task)
         else:
             self._leave(task)
+            self.cache.touch(self._chunks(task.request, task.request.prompt_tokens))
         task.phase = Phase.ENDED
         self.counters.generated += generated
         if not aborted:

@@ -84,8 +84,8 @@ class Cache:
     """Least recently used chunks of host memory.
 
     A loop looks at the fill once a second and drops a share of the chunks above a watermark; nothing
-    else makes room, so a store that comes before the loop is refused. A lookup touches what it finds,
-    last chunk first, so that a prefix outlives its continuations.
+    else makes room, so a store that comes before the loop is refused. A lookup touches what it finds, and
+    the end of a request all of its prompt, last chunk first, so that a prefix outlives its continuations.
     """
 
     def __init__(
@@ -185,6 +185,12 @@ class Cache:
                     self.watch.stored(batch, "store", at_seconds)
                 self._write_back(batch, at_seconds)
 
+    def touch(self, chunks: Sequence[int]) -> None:
+        """A request has ended: what is here of its prompt was used last."""
+        for chunk in reversed(chunks):
+            if chunk in self._chunks:
+                self._chunks.move_to_end(chunk)
+
     def tick(self, at_seconds: float) -> None:
         """Catch up with the eviction loop, which looks once a second."""
         first = self.counters.ticks + 1
@@ -205,7 +211,7 @@ class Cache:
         """Drop a share of the resident chunks, least recently used first; False when none could go."""
         if not self._chunks:
             return False
-        share = math.ceil(len(self._chunks) * self._eviction_ratio)
+        share = max(int(self.used_chunks * self._eviction_ratio), 1)
         victims = [chunk for chunk in self._oldest(share + len(self._pins)) if chunk not in self._pins][
             :share
         ]

@@ -111,16 +111,30 @@ def test_an_answer_is_hit_by_the_next_turn():
         for answers in (True, False)
     )
 
-    assert with_answers(block_paths(trace), trace).ids.tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4]
+    assert with_answers(block_paths(trace), trace).ids.tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6]
     assert (int(with_them.l0[1]), int(without.l0[1])) == (4 * BLOCK, 2 * BLOCK)
 
 
 def test_another_sessions_prompt_tells_nothing_about_an_answer():
     """Only a session's own next turn, and only one that begins with the whole prompt before it."""
-    lists = [[0, 1], [0, 1, 2], [0, 5, 6]]
-    trace = trace_of(lists, output=99, session=[0, 1, 0])
+    lists = [[0, 1], [0, 1, 2], [0, 3, 4]]
+    trace = trace_of(lists, output=BLOCK, session=[0, 1, 0])
 
-    assert with_answers(block_paths(trace), trace).lengths.tolist() == [2, 3, 3]
+    assert with_answers(block_paths(trace), trace).ids.tolist() == [0, 1, 5, 0, 1, 2, 6, 0, 3, 4, 7]
+
+
+def test_an_answer_that_nobody_asks_for_again_takes_room():
+    """Two blocks that decoding filled push out what was there: the third prompt finds one of two blocks."""
+    trace = trace_of([[0, 1], [2, 3], [0, 1]], output=2 * BLOCK)
+    placement = np.zeros(3, np.int32)
+    sizes = TierSizes(l0_blocks=5, l1_chunks=0, l2_chunks=0)
+
+    with_them, without = (
+        inclusive(workload_of(trace, placement, 1, chunk_tokens=BLOCK, answers=answers), sizes)
+        for answers in (True, False)
+    )
+
+    assert (int(with_them.l0[2]), int(without.l0[2])) == (BLOCK, 2 * BLOCK)
 
 
 def test_a_chunk_is_named_by_its_last_block_and_a_tail_is_no_chunk():

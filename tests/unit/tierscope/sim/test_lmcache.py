@@ -43,6 +43,7 @@ def served_by_the_testbed(lists, replica, at_ms, rules, replicas):
         lookup = cache.lookup(path, seconds)
         cache.release(lookup, seconds)
         cache.store(path[lookup.hit :], seconds)
+        cache.touch(path)
         found.append((lookup.l1, lookup.hit))
     return found
 

@@ -48,7 +48,7 @@ def test_a_store_without_room_keeps_nothing_and_reaches_no_pool():
 
 def test_the_loop_makes_room_once_a_second_and_only_above_the_watermark():
     """Eviction waits for the next full second, and drops the share that was configured, oldest first."""
-    l1 = cache(pool())
+    l1 = cache(pool(), eviction_ratio=0.3)
     l1.store([1, 2, 3, 4], 0.0)
     l1.store([5, 6, 7], 0.5)
     before = l1.resident_chunks
@@ -63,7 +63,7 @@ def test_the_loop_makes_room_once_a_second_and_only_above_the_watermark():
 
 def test_a_lookup_touches_what_it_finds_last_chunk_first():
     """A looked-up prefix outlives what was stored after it, and loses its tail first."""
-    l1 = cache(pool(), eviction_ratio=0.6)
+    l1 = cache(pool(), eviction_ratio=0.75)
     l1.store([1, 2, 3], 0.0)
     l1.store([7, 8, 9, 10], 0.1)
     l1.release(l1.lookup([1, 2, 3], 0.2), 0.3)
@@ -72,6 +72,32 @@ def test_a_lookup_touches_what_it_finds_last_chunk_first():
 
     assert l1.resident_chunks == 2
     assert l1.lookup([1, 2, 3], 1.0).l1 == 2
+
+
+def test_the_end_of_a_request_touches_all_of_its_prompt_last_chunk_first():
+    """What it computed goes before what it shares, although it was stored later."""
+    l1 = cache(pool(), eviction_ratio=0.75)
+    l1.store([1, 2, 3, 4], 0.0)
+    l1.release(l1.lookup([1, 2, 5, 6, 7], 0.1), 0.2)
+    l1.store([5, 6, 7], 0.3)
+
+    l1.touch([1, 2, 5, 6, 7])
+    l1.tick(1.0)
+
+    assert l1.resident_chunks == 2
+    assert l1.lookup([1, 2, 5, 6, 7], 1.0).l1 == 2
+
+
+def test_a_share_is_rounded_down_and_never_nothing():
+    """A quarter of seven chunks is one, and so is a tenth."""
+    for ratio in (0.25, 0.1):
+        l1 = cache(pool(), eviction_ratio=ratio)
+        l1.store([1, 2, 3, 4], 0.0)
+        l1.store([5, 6, 7], 0.1)
+
+        l1.tick(1.0)
+
+        assert l1.resident_chunks == 6
 
 
 @pytest.mark.parametrize(("retain", "resident", "evicted"), [(False, 0, 3), (True, 3, 0)])
