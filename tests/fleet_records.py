@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from tests.missing_truth import Truth
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
+from tierscope.domain.names import Beginning
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, RequestWindow, TimeSpan
 from tierscope.testbed.config import TestbedConfig
@@ -82,7 +84,8 @@ def run_fleet(config: TestbedConfig, truth: Truth | None = None) -> Evidence:
         truth.requests = [truth.of[row[-1].request_id] for row in rows]
     source = SourceId(SourceKind.VLLM_HOOK, "fleet")
     covered = SourceCoverage(source, 1, 0.0, now, received=len(rows), missing=0)
-    return Evidence(replace(_window(rows, config, now), coverage=(covered,)), tuple(samples))
+    window = replace(_window(rows, config, now), coverage=(covered,))
+    return Evidence(window, tuple(samples), _beginnings(window, [one.chunk_seed for one in fleet.engines]))
 
 
 def _readings(fleet: Fleet, config: TestbedConfig, at: float) -> list[TierSample]:
@@ -93,6 +96,30 @@ def _readings(fleet: Fleet, config: TestbedConfig, at: float) -> list[TierSample
         for i, engine in enumerate(fleet.engines)
     ]
     return [*l1, TierSample(Tier.L2, "pool", at, config.l2_bytes, fleet.pool.used_bytes)]
+
+
+def _beginnings(window: RequestWindow, seeds: Sequence[int]) -> tuple[Beginning, ...]:
+    """What engines and their servers, each with a seed that it had from the start, call first chunks."""
+    blocks = window.chunk_tokens // window.block_tokens
+    whole = np.flatnonzero(np.diff(window.offsets) >= blocks)
+    told = zip(
+        window.engine[whole].tolist(),
+        window.block_hashes[window.offsets[whole] + blocks - 1].tolist(),
+        strict=True,
+    )
+    return tuple(
+        Beginning(
+            engine=window.engines[engine],
+            server=f"lmcache-{engine}",
+            model="m",
+            block_tokens=window.block_tokens,
+            chunk_tokens=window.chunk_tokens,
+            block_hash=block,
+            chunk_hash=block ^ seeds[engine],
+            of_tokens_alone=True,
+        )
+        for engine, block in dict.fromkeys(told)
+    )
 
 
 def _window(rows: list[tuple], config: TestbedConfig, end: float) -> RequestWindow:

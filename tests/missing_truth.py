@@ -6,36 +6,61 @@ It looks into every cache at the moment a request is admitted, which no exporter
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 
 from tierscope.testbed.config import TestbedConfig
 from tierscope.testbed.model.fleet import Fleet
-from tierscope.testbed.model.l1 import Lookup
+from tierscope.testbed.model.l1 import Cache, Lookup
+from tierscope.testbed.model.l2 import Pool
 from tierscope.testbed.model.task import Task
 
-FAILURE, EXPIRY, ROUTING, CAPACITY = "failure", "expiry", "routing", "capacity"
+FAILURE, EXPIRY, ISOLATION = "failure", "expiry", "isolation"
+ROUTING, CAPACITY = "routing", "capacity"
 COMPULSORY, GRANULARITY = "compulsory", "granularity"
-MENDING = (FAILURE, EXPIRY, CAPACITY)
+MENDING = (FAILURE, EXPIRY, ISOLATION, CAPACITY)
+
+
+class Willing(Cache):
+    """A cache server by the testbed's own rules, but for one: it makes room for what it would refuse."""
+
+    def __init__(self, config: TestbedConfig) -> None:
+        super().__init__(
+            Pool(
+                capacity_bytes=0,
+                chunk_bytes=config.chunk_bytes,
+                workers=1,
+                block_bytes=0,
+                ttl_seconds=None,
+                ttl_check_seconds=1.0,
+            ),
+            capacity_chunks=config.l1_chunks,
+            chunk_tokens=config.tokens_per_chunk,
+            watermark_ratio=config.l1_watermark_ratio,
+            eviction_ratio=config.l1_eviction_ratio,
+            store_batch_chunks=config.store_batch_chunks,
+            retain_loads=config.l1_retain_loads,
+        )
+
+    def serve(self, chunks: Sequence[int], at_seconds: float) -> None:
+        """Look a prompt up, keep what is new of it, and touch all of it."""
+        lookup = self.lookup(chunks, at_seconds)
+        self.release(lookup, at_seconds)
+        for chunk in chunks[lookup.hit :]:
+            while self.used_chunks >= self.capacity_chunks and self._evict(at_seconds):
+                pass
+            self.store([chunk], at_seconds)
+        self.touch(chunks)
 
 
 class Server:
     """What a cache server remembers of chunks it lacks, and what one that refuses nothing would have."""
 
-    def __init__(self, capacity_chunks: int) -> None:
+    def __init__(self, config: TestbedConfig) -> None:
         self.refused_last: set[int] = set()
         self.sent: set[int] = set()
-        self.willing: OrderedDict[int, None] = OrderedDict()
-        """An LRU of the same size that makes room for whatever comes."""
-        self._capacity_chunks = capacity_chunks
-
-    def asked(self, chunks: Sequence[int]) -> None:
-        """Let the willing one have a whole path, its first chunk last."""
-        for chunk in reversed(chunks):
-            self.willing[chunk] = None
-            self.willing.move_to_end(chunk)
-        while len(self.willing) > self._capacity_chunks:
-            self.willing.popitem(last=False)
+        self.willing = Willing(config)
 
     def looked_up(
         self, request_id: str, number: int, chunks: Sequence[int], lookup: Lookup, at_seconds: float
@@ -66,10 +91,10 @@ class Truth:
     def __init__(self, config: TestbedConfig) -> None:
         self.of: dict[str, Counter[str]] = {}
         self.requests: list[Counter[str]] = []
-        self.servers = [Server(config.l1_chunks) for _ in range(config.replicas)]
+        self.servers = [Server(config) for _ in range(config.replicas)]
         self._config = config
         self._per_chunk = config.tokens_per_chunk // config.block_tokens
-        self._asked: set[int] = set()
+        self._asked: list[set[int]] = [set() for _ in range(config.replicas)]
         self.fleet: Fleet | None = None
 
     def admitted(self, replica: int, task: Task) -> None:
@@ -91,44 +116,60 @@ class Truth:
             tokens = min((place + 1) * size, whole) - max(place * size, served)
             if tokens > 0:
                 chain = chunks[task.found_chunks : place // self._per_chunk + 1]
-                below = place // self._per_chunk < len(chunks)
+                below = place // self._per_chunk < len(chunks) and self._known(chain[-1])
                 cause = self._why(replica, blocks[place], chain if below else [], place < elsewhere)
                 told[cause] += tokens
-        told[GRANULARITY] = request.prompt_tokens - served - told.total()
-        self._asked.update(blocks)
-        self.servers[replica].asked(chunks)
+        told[GRANULARITY] += request.prompt_tokens - served - told.total()
+        self._asked[replica].update(blocks)
+        seed = self._seed(replica)
+        self.servers[replica].willing.serve([chunk ^ seed for chunk in chunks], task.admitted_seconds)
         self.of[request.request_id] = told
 
     def _why(self, replica: int, block: int, chain: Sequence[int], elsewhere: bool) -> str:
         """Why a block is missing: `chain` are the chunks from the first that L1 and L2 lack to its own."""
-        if block not in self._asked:
+        if not self._known(block):
             return COMPULSORY
         lost = self._lost(replica, chain) if chain else None
-        if lost in (FAILURE, EXPIRY):
+        if lost in (FAILURE, EXPIRY, ISOLATION):
             return lost
-        return ROUTING if elsewhere else CAPACITY
+        if elsewhere:
+            return ROUTING
+        # A part of a chunk is in no tier but L0, so only one that had it could have kept it.
+        return CAPACITY if chain or block in self._asked[replica] else GRANULARITY
+
+    def _known(self, block: int) -> bool:
+        """Whether anyone was asked for it, or for the chunk that ends with it."""
+        return any(block in asked for asked in self._asked)
 
     def _lost(self, replica: int, chain: Sequence[int]) -> str:
         """What must be mended last for a chain's last chunk to be served: each needs all that precede it.
 
-        Without refusals alone it would be, or with no time to live as well, or only with more room.
+        Without refusals alone it would be, or with no time to live, or under one name as well, or only with
+        more room.
         """
         lost = [self._lost_chunk(replica, chunk) for chunk in chain if not self._holds(replica, chunk)]
         return max(lost, key=MENDING.index, default=FAILURE)
 
     def _lost_chunk(self, replica: int, chunk: int) -> str:
-        if any(chunk in server.sent for server in self.servers):
+        server, name = self.servers[replica], chunk ^ self._seed(replica)
+        if any(name in other.sent for other in self.servers):
             return EXPIRY
-        server = self.servers[replica]
-        return FAILURE if chunk in server.refused_last and chunk in server.willing else CAPACITY
+        if name in server.refused_last and server.willing.resident(name):
+            return FAILURE
+        names = {chunk ^ self._seed(other) for other in range(self._config.replicas)}
+        return ISOLATION if any(self.fleet.pool.holds(other) for other in names) else CAPACITY
 
     def _holds(self, replica: int, chunk: int) -> bool:
-        engine = self.fleet.engines[replica]
-        return self.fleet.pool.holds(chunk) or engine.cache.resident(chunk)
+        name = chunk ^ self._seed(replica)
+        return self.fleet.pool.holds(name) or self.fleet.engines[replica].cache.resident(name)
+
+    def _seed(self, replica: int) -> int:
+        """What makes this replica's names of chunks."""
+        return self.fleet.engines[replica].chunk_seed
 
     def _reach(self, replica: int, blocks: Sequence[int]) -> int:
         """Leading blocks that another replica's L0 or L1 could serve by itself."""
-        engine = self.fleet.engines[replica]
+        engine, seed = self.fleet.engines[replica], self._seed(replica)
         chunks = blocks[self._per_chunk - 1 :: self._per_chunk]
-        held = next((k for k, chunk in enumerate(chunks) if not engine.cache.resident(chunk)), len(chunks))
+        held = sum(1 for _ in takewhile(lambda chunk: engine.cache.resident(chunk ^ seed), chunks))
         return max(engine.pool.leading(blocks, len(blocks)), held * self._per_chunk)

@@ -15,6 +15,7 @@ from tierscope.advice.sizing.cost import instance_of
 from tierscope.advice.sizing.latency import TtftModel, ttft_model
 from tierscope.advice.study import Study, study_of
 from tierscope.advice.thresholds import SERVER_LEAST_RATIO
+from tierscope.analytics.chunk_names import named_by
 from tierscope.analytics.misses import Cause, TierUnits, miss_causes
 from tierscope.analytics.prefixes import SharedPrefix, shared_prefixes
 from tierscope.domain.deployment import Deployment
@@ -147,7 +148,8 @@ def misses_of(
     if absent is not None or chunk is None:
         return MissCauses(None, (), absent)
     study = study_of(evidence, deployment, readings, chunk)
-    misses = miss_causes(window, chunk, _units(study), first=first)
+    ways = named_by(evidence.beginnings, window.engines)
+    misses = miss_causes(window, chunk, _units(study), first=first, named_by=ways)
     causes = {cause: int(tokens[first:].sum()) for cause, tokens in misses.tokens.items()}
     seconds = _seconds(causes, model)
     money, currency = _money(seconds, deployment)

@@ -148,11 +148,22 @@ class JointStreams:
         """
         return _own(self.l1)
 
+    @cached_property
+    def l2_named_alike(self) -> Stream:
+        """The stream of the pool if everyone found what anyone stored."""
+        if len(self.l2.holders) < 2:
+            return self.l2
+        everyone = Holder(np.arange(self.l2.requests, dtype=np.int64), self.l2.holders[0].chains)
+        return Stream(self.l2.unit_tokens, self.l2.requests, (everyone,))
 
-def joint_streams(window: RequestWindow, chunk_tokens: int) -> JointStreams:
+
+def joint_streams(
+    window: RequestWindow, chunk_tokens: int, named_by: Sequence[int] | None = None
+) -> JointStreams:
     """Cut a window into the reference streams of its engines (L0), replicas (L1) and pool (L2).
 
-    Raises `BadInput` where a chunk is not a whole number of blocks.
+    `named_by` (engines,) numbers those that name chunks in one way: only they find in the pool what one of
+    them stored. None: all do. Raises `BadInput` where a chunk is not a whole number of blocks.
     """
     per_chunk, rest = divmod(chunk_tokens, window.block_tokens)
     if rest or per_chunk < 1:
@@ -172,7 +183,7 @@ def joint_streams(window: RequestWindow, chunk_tokens: int) -> JointStreams:
         prompt=window.prompt,
         l0=Stream(window.block_tokens, n, _holders(blocks, window.engine, window.engines)),
         l1=l1,
-        l2=Stream(chunk_tokens, n, (Holder(np.arange(n, dtype=np.int64), chunks),)),
+        l2=Stream(chunk_tokens, n, _holders(chunks, window.engine, named_by or [0] * max(len(replica), 1))),
     )
 
 

@@ -8,11 +8,12 @@ prompts are told from others by a second name for the same tokens, which another
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
+from tierscope.domain.identity import EngineId
 from tierscope.domain.names import Beginning
 
 MOST_PROMPTS = 10_000
@@ -75,11 +76,14 @@ class ChunkNames:
 
     def strangers(self, who: str) -> dict[str, int]:
         """Return those who name otherwise than one, and on how many of its last prompts."""
-        groups = self._named_alike()
-        mine = groups.get(who, who)
-        others = {other for other in self._heard if groups.get(other, other) != mine}
+        mine = self.like(who)
+        others = {other for other in self._heard if self.like(other) != mine}
         last = islice(reversed(self._common.get(who, {})), LAST_COMPARED) if others else ()
         return dict(Counter(other for prompt in last for other in others.intersection(self._names[prompt])))
+
+    def like(self, who: str) -> str:
+        """Return one of all that name like this one, always the same."""
+        return self._named_alike().get(who, who)
 
     def pairs(self) -> dict[Pair, int]:
         """Return every two that name otherwise than each other, and on how many prompts."""
@@ -203,6 +207,24 @@ class PromptNames:
             del self._ambiguous[next(iter(self._ambiguous))]
         self._ambiguous[prompt] = None
         return True
+
+
+def named_by(beginnings: Iterable[Beginning], engines: Sequence[EngineId]) -> list[int] | None:
+    """Number engines by how their cache servers name chunks: (engines,); None where there is but one way.
+
+    Whose server was held against nobody's, or is not known, is taken to name as the first stranger does.
+    """
+    beginnings = tuple(beginnings)
+    names = PromptNames.of(beginnings)
+    strangers = {server for pair in names.cache_pairs() for server in pair}
+    if not strangers:
+        return None
+    server_of = {beginning.engine: beginning.server for beginning in beginnings}
+    first = min(strangers)
+    ways: dict[str, int] = {}
+    servers = (server_of.get(engine, first) for engine in engines)
+    told = (server if server in strangers else first for server in servers)
+    return [ways.setdefault(names.servers.like(server), len(ways)) for server in told]
 
 
 def _enough(compared: dict[Named, int]) -> dict[Named, int]:

@@ -5,13 +5,15 @@ of it, because everything a tier holds of a path is a beginning of it. From the 
 
 - *failure* and *expiry*: a tier of this replica should still have it, by its size. Older than the pool's
   time to live it expired; else it was refused, lost or could not be loaded.
+- *isolation*: the pool should have it under the name that another replica's cache server gave it, and the
+  two servers are known to name chunks differently.
 - *routing*: not here, but another replica's L0 or L1 should have it.
 - *capacity*: it was there once; more room in a tier would have kept it, and how much more is told. A tier
   that frees room in rounds is sure of no more than a round leaves.
 - *granularity*: known, but only as a part of a chunk; and the prompt's last tokens, which no block holds
   whole.
-- *isolation*: never seen under this name, although the same session's prompts said it to another replica,
-  and the two replicas have not one first block's name in common: another hash seed.
+- *isolation* again: never seen under this name, although the same session's prompts said it to another
+  replica, and the two engines have not one first block's name in common: another hash seed.
 - *compulsory*: never seen.
 
 Where a tier should have it is what LRU models say; a tier that does not behave like one shows as failure.
@@ -20,14 +22,14 @@ Where a tier should have it is what LRU models say; a tier that does not behave 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from tierscope.analytics.attribution import JointStreams, joint_streams
+from tierscope.analytics.attribution import Holder, JointStreams, Stream, joint_streams
 from tierscope.analytics.chains import Chains, numbered
 from tierscope.analytics.curve import hit_blocks_per_request
 from tierscope.analytics.depths import BoolArray, held_blocks
@@ -106,17 +108,26 @@ class TierUnits:
         return min(self.least.get(tier, units), units)
 
 
-def miss_causes(window: RequestWindow, chunk_tokens: int, sizes: TierUnits, *, first: int = 0) -> Misses:
+def miss_causes(
+    window: RequestWindow,
+    chunk_tokens: int,
+    sizes: TierUnits,
+    *,
+    first: int = 0,
+    named_by: Sequence[int] | None = None,
+) -> Misses:
     """Give each computed token of a window its cause.
 
-    Of the requests before `first` only `room` is not told: they fill the modelled tiers.
+    Of the requests before `first` only `room` is not told: they fill the modelled tiers. `named_by`
+    (engines,) numbers the engines whose cache servers name chunks in one way; None: all do.
     """
-    streams = joint_streams(window, chunk_tokens)
+    streams = joint_streams(window, chunk_tokens, named_by)
     reach = _Reach(window, streams, sizes)
     cuts = _Cuts(window.prompt - window.computed, window.prompt, first)
     held, young = reach.here(), reach.young()
     cuts.up_to(np.minimum(held, young), Cause.FAILURE)
     cuts.up_to(held, Cause.EXPIRY)
+    cuts.up_to(reach.under_other_names(), Cause.ISOLATION)
     cuts.up_to(reach.elsewhere(), Cause.ROUTING)
     known = reach.known()
     room = tuple(
@@ -157,6 +168,7 @@ class _Reach:
     def __init__(self, window: RequestWindow, streams: JointStreams, sizes: TierUnits) -> None:
         self._window, self._sizes = window, sizes
         self._streams = {Tier.L0: streams.l0, Tier.L1: streams.l1, Tier.L2: streams.l2}
+        self._named_alike = streams.l2_named_alike
         self._most = np.maximum(window.prompt - 1, 0)
 
     def here(self) -> Int64Array:
@@ -165,6 +177,10 @@ class _Reach:
         for tier in self._sizes.units:
             reached = np.maximum(reached, self._with(tier, self._sizes.at_least(tier)))
         return reached
+
+    def under_other_names(self) -> Int64Array:
+        """What the pool would hold for this replica if all cache servers named chunks alike."""
+        return self._in(self._named_alike, self._sizes.at_least(Tier.L2))
 
     def elsewhere(self) -> Int64Array:
         """What another replica's L0 or L1 holds at today's sizes."""
@@ -213,18 +229,24 @@ class _Reach:
         ttl = self._sizes.l2_ttl_seconds
         if ttl is None:
             return self._window.prompt
-        stream = self._streams[Tier.L2]
-        (holder,) = stream.holders
-        window, chains = self._window, holder.chains
+        young = np.zeros_like(self._window.prompt)
+        for holder in self._streams[Tier.L2].holders:
+            young[holder.requests] = self._young(holder, ttl)
+        return young
+
+    def _young(self, holder: Holder, ttl_seconds: float) -> Int64Array:
+        """The same of one holder's requests: (m,) tokens."""
+        window, chains, size = self._window, holder.chains, self._streams[Tier.L2].unit_tokens
         written = np.full(chains.n_ids, -np.inf)
         served = window.prompt - window.computed
-        young = np.zeros_like(window.prompt)
-        for request, at in enumerate(window.at_unix_seconds.tolist()):
+        young = np.zeros(len(holder.requests), dtype=np.int64)
+        for place, request in enumerate(holder.requests.tolist()):
+            at = window.at_unix_seconds[request]
             path = chains.ids[chains.offsets[request] : chains.offsets[request + 1]]
-            old = np.flatnonzero(written[path] < at - ttl)
-            young[request] = (int(old[0]) if len(old) else len(path)) * stream.unit_tokens
-            computed = path[-(-int(served[request]) // stream.unit_tokens) :]
-            written[computed[written[computed] < at - ttl]] = at
+            old = np.flatnonzero(written[path] < at - ttl_seconds)
+            young[place] = (int(old[0]) if len(old) else len(path)) * size
+            computed = path[-(-int(served[request]) // size) :]
+            written[computed[written[computed] < at - ttl_seconds]] = at
         return young
 
     def said_elsewhere(self) -> Int64Array:
@@ -246,10 +268,12 @@ class _Reach:
 
     def _with(self, tier: Tier, units: int) -> Int64Array:
         """What a tier of this replica holds at a size."""
+        return self._in(self._streams[tier], units)
+
+    def _in(self, stream: Stream, units: int) -> Int64Array:
         if units < 1:
             return np.zeros_like(self._most)
-        tokens = self._streams[tier].hit_tokens(np.array([units], dtype=np.int64))[:, 0]
-        return np.minimum(tokens, self._most)
+        return np.minimum(stream.hit_tokens(np.array([units], dtype=np.int64))[:, 0], self._most)
 
     def _elsewhere(self, tier: Tier, units: int) -> Int64Array:
         stream = self._streams[tier]

@@ -12,6 +12,7 @@ from tierscope.advice.explain import explain, misses_of
 from tierscope.advice.sizing.latency import ttft_model
 from tierscope.analytics.misses import Cause
 from tierscope.domain.events import TierSample
+from tierscope.domain.names import Beginning
 from tierscope.domain.prices import InstanceFigures, Prices
 from tierscope.domain.tiers import Origin, Tier
 from tierscope.domain.window import TimeSpan
@@ -105,6 +106,34 @@ def test_each_cause_has_its_money_where_the_instance_has_a_price():
     assert misses.currency == "EUR"
     assert misses.money == {cause: pytest.approx(took * 0.001) for cause, took in misses.seconds.items()}
     assert misses.money[Cause.CAPACITY_L1] > 0
+
+
+def test_servers_that_name_chunks_differently_isolate_what_the_pool_has():
+    """Each document twice, on two replicas over one pool: no failure where the servers' names are known."""
+    window = w.window([chain for chain in w.cycle(40, 40) for _ in range(2)], replicas=2)
+    deployment = w.deployment(l2_bytes=1000 * w.CHUNK_BYTES, replicas=2)
+    per_chunk = w.CHUNK_TOKENS // w.BLOCK_TOKENS
+    named = tuple(
+        Beginning(
+            window.engines[engine],
+            f"server-{engine}",
+            "m",
+            w.BLOCK_TOKENS,
+            w.CHUNK_TOKENS,
+            block,
+            block + engine,
+            True,
+        )
+        for engine, block in enumerate([int(window.block_hashes[per_chunk - 1])] * 2)
+    )
+    evidence = w.evidence(window)
+    alike, apart = (
+        misses_of(replace(evidence, beginnings=told), deployment, 0, "not fitted").causes
+        for told in ((), named)
+    )
+
+    assert alike[Cause.FAILURE] == apart[Cause.ISOLATION] > 0
+    assert alike[Cause.ISOLATION] == apart[Cause.FAILURE] == 0
 
 
 def test_tokens_and_prefixes_are_the_spans_alone():

@@ -7,7 +7,9 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierscope.analytics.chunk_names import LAST_COMPARED, MOST_PROMPTS, ChunkNames
+from tierscope.analytics.chunk_names import LAST_COMPARED, MOST_PROMPTS, ChunkNames, named_by
+from tierscope.domain.identity import EngineId
+from tierscope.domain.names import Beginning
 
 FLEET = [f"server-{n}" for n in range(5)]
 one_of = st.sampled_from
@@ -114,3 +116,30 @@ def test_only_so_many_prompts_are_counted():
     names = said(*((who, prompt, f"{who}{prompt}") for prompt in range(LAST_COMPARED + 7) for who in "ab"))
 
     assert names.strangers("a") == {"b": LAST_COMPARED}
+
+
+def beginnings(*told):
+    """First chunks as (engine, its server, prompt, the server's name of it)."""
+    return [
+        Beginning(EngineId("ns", "chat", engine), server, "m", 16, 256, prompt, name, of_tokens_alone=True)
+        for engine, server, prompt, name in told
+    ]
+
+
+ENGINES = [EngineId("ns", "chat", f"pod-{n}") for n in range(4)]
+
+
+def test_engines_are_numbered_by_how_their_servers_name_chunks():
+    """Two servers agree, a third has its own seed, and whose server nobody can judge goes with the first."""
+    told = beginnings(
+        ("pod-0", "a", 1, 10), ("pod-1", "b", 1, 20), ("pod-2", "c", 1, 10), ("pod-3", "d", 7, 70)
+    )
+
+    assert named_by(told, ENGINES) == [0, 1, 0, 0]
+    assert named_by(told[1:3], ENGINES) == [0, 0, 1, 0]
+
+
+def test_servers_that_agree_name_in_one_way():
+    """Also where nothing was told at all."""
+    assert named_by(beginnings(("pod-0", "a", 1, 10), ("pod-1", "b", 1, 10)), ENGINES) is None
+    assert named_by([], ENGINES) is None

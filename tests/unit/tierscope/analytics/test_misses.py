@@ -151,6 +151,31 @@ def test_sessions_with_prompts_of_several_kinds_are_no_isolation():
     assert causes(recorded).totals()[Cause.ISOLATION] == 0
 
 
+def test_what_the_pool_has_under_another_servers_name_is_isolation():
+    """One document on two replicas over one pool: found by both, or by neither what the other stored."""
+    recorded = window([chain_hashes(0, 16)] * 3, replicas=3)
+    sizes = TierUnits({Tier.L0: 1000, Tier.L2: 1000}, BYTES_PER_TOKEN)
+
+    alike = miss_causes(recorded, CHUNK_TOKENS, sizes, named_by=[0, 0, 0])
+    apart = miss_causes(recorded, CHUNK_TOKENS, sizes, named_by=[0, 1, 0])
+
+    assert told(alike) == told(miss_causes(recorded, CHUNK_TOKENS, sizes))
+    assert alike.tokens[Cause.FAILURE].tolist() == [0, DOCUMENT, DOCUMENT]
+    assert apart.tokens[Cause.ISOLATION].tolist() == [0, DOCUMENT, 0]
+    assert apart.tokens[Cause.FAILURE].tolist() == [0, 0, DOCUMENT]
+
+
+def test_what_expired_under_ones_own_name_is_as_old_as_its_own_writing():
+    """Two servers write one document under two names, half an hour apart; each name lives an hour."""
+    recorded = window([chain_hashes(0, 16)] * 4, replicas=2, seconds=7200)
+    sizes = TierUnits({Tier.L2: 1000}, BYTES_PER_TOKEN, l2_ttl_seconds=3000)
+
+    apart = miss_causes(recorded, CHUNK_TOKENS, sizes, named_by=[0, 1])
+
+    assert apart.tokens[Cause.EXPIRY].tolist() == [0, 0, DOCUMENT, DOCUMENT]
+    assert apart.tokens[Cause.ISOLATION].tolist() == [0, DOCUMENT, 0, 0]
+
+
 def test_a_cause_has_its_price():
     """A thousandth of a second a token, a third of a cent a second."""
     seconds, money = causes(window([chain_hashes(0, 16)])).costs(0.001, 1 / 300)[Cause.COMPULSORY]
