@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from collectors.advice_figures import advice_figures
@@ -18,6 +19,7 @@ from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
 from tierscope.registry import advice_metrics as metrics
 from tierscope.registry.types import Sample
+from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.store import Store
 
 log = logging.getLogger(__name__)
@@ -55,13 +57,14 @@ class Recommend(Protocol):
 class Adviser(Worker):
     """Advises on each deployment there is, at once and then every `advise_seconds`.
 
-    It looks at the last `window_seconds`. An endpoint whose advice fails keeps its last document, which
-    ages; the others are not affected.
+    It looks at the last `window_seconds`, in its `turn`: whoever else holds a window waits for that. An
+    endpoint whose advice fails keeps its last document, which ages; the others are not affected.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  where it reads and writes, what it advises on, and its pace
         self,
         store: Store,
+        reader: DuckDbReader,
         recommend: Recommend,
         deployments: Callable[[], Sequence[Deployment]],
         complaints: Complaints,
@@ -69,9 +72,12 @@ class Adviser(Worker):
         advise_seconds: float,
         window_seconds: float,
         clock: Callable[[], float],
+        turn: AbstractContextManager[object],
     ) -> None:
         super().__init__("adviser")
         self._store = store
+        self._reader = reader
+        self._turn = turn
         self._recommend = recommend
         self._deployments = deployments
         self._complaints = complaints
@@ -101,7 +107,8 @@ class Adviser(Worker):
     def _advise(self, deployment: Deployment) -> None:
         who = f"advice on {deployment.namespace}/{deployment.endpoint}"
         try:
-            self._renew(deployment)
+            with self._turn:
+                self._renew(deployment)
         except TierscopeError as error:
             self._complaints.say(who, error)
         except Exception:  # one endpoint's numbers must not cost the others their advice
@@ -114,7 +121,7 @@ class Adviser(Worker):
         now = self._clock()
         span = TimeSpan(now - self._window_seconds, now)
         earlier = self._earlier(endpoint, now)  # first: it reads windows of its own, and lets go of them
-        evidence = self._store.reader().evidence(*endpoint, span)
+        evidence = self._reader.evidence(*endpoint, span)
         document = self._recommend(evidence, deployment, now_unix_seconds=now, earlier=earlier).to_json()
         status = str(document["status"])
         self._store.save_recommendation(
@@ -133,6 +140,6 @@ class Adviser(Worker):
             span = TimeSpan(now - OUTCOMES_SPAN_SECONDS, now)
             kept = self._outcomes[endpoint] = (
                 now,
-                outcomes_of(self._store.reader(), endpoint, span, now, self._foretold),
+                outcomes_of(self._reader, endpoint, span, now, self._foretold),
             )
         return kept[1]

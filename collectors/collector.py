@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -119,7 +120,9 @@ class Collector:
     def _start(self) -> None:
         settings, complaints = self._settings, Complaints(self._monotonic)
         self._names = NameWatcher(complaints)
-        store = Store.open(settings.store_path, settings.lake, clock=self._clock)
+        store = Store.open(
+            settings.store_path, settings.lake, clock=self._clock, memory_bytes=settings.store_memory_bytes
+        )
         self._started.callback(store.close)
         self._store = store
         sharing, mine = self._share(store, complaints)
@@ -174,31 +177,38 @@ class Collector:
     def _readers(
         self, store: Store, deployments: Deployments, complaints: Complaints, mine: Mine
     ) -> tuple[_Worker, ...]:
-        """Who works on what is stored: advice, causes of misses, regressions, upkeep."""
-        settings = self._settings
+        """Who works on what is stored: advice, causes of misses, regressions, upkeep.
+
+        Advice and causes take turns, so that the memory of one endpoint's window is taken once at a time.
+        """
+        settings, turn = self._settings, threading.Lock()
+        reader = store.reader(settings.advise_window_bytes)
 
         def own() -> list[Deployment]:
             return [one for one in deployments() if mine(f"{one.namespace}/{one.endpoint}")]
 
         adviser = Adviser(
             store,
+            reader,
             self._recommend,
             own,
             complaints,
             advise_seconds=settings.advise_seconds,
             window_seconds=settings.advise_window_seconds,
             clock=self._clock,
+            turn=turn,
         )
         misses = MissCounter(
-            store.reader(),
+            reader,
             own,
             complaints,
             window_seconds=settings.advise_window_seconds,
             clock=self._clock,
             monotonic=self._monotonic,
+            turn=turn,
         )
         regressions = RegressionWatcher(
-            store.reader(),
+            reader,
             own,
             complaints,
             regress_seconds=settings.regress_seconds,

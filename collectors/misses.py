@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -36,6 +37,8 @@ Series = tuple[Metric, tuple[str, ...]]
 class MissCounter(Worker):
     """Gives every request that is new in the store its causes, with `window_seconds` before it as the past.
 
+    It reads an endpoint in its `turn`: whoever else holds a window waits for that.
+
     What a computed token takes is read from the newest requests, counted ones among them: a look alone has
     too few. Where it cannot be told, the look adds to the tokens alone.
 
@@ -53,8 +56,10 @@ class MissCounter(Worker):
         window_seconds: float,
         clock: Callable[[], float],
         monotonic: Callable[[], float],
+        turn: AbstractContextManager[object],
     ) -> None:
         super().__init__("misses")
+        self._turn = turn
         self._reader = reader
         self._deployments = deployments
         self._complaints = complaints
@@ -79,7 +84,8 @@ class MissCounter(Worker):
         for deployment in deployments:
             who = f"misses of {deployment.namespace}/{deployment.endpoint}"
             try:
-                self._catch_up(deployment)
+                with self._turn:
+                    self._catch_up(deployment)
             except TierscopeError as error:
                 self._complaints.say(who, error)
             except Exception:  # one endpoint's numbers must not cost the others their counts

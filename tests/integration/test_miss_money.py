@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -68,6 +69,7 @@ def test_money_counted_look_by_look_is_what_the_explanation_says_of_it_all(store
         window_seconds=END_SECONDS,
         clock=lambda: clock[0],
         monotonic=lambda: 0.0,
+        turn=nullcontext(),
     )
     while clock[0] <= END_SECONDS + LATE_SECONDS:
         counting.look()

@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from tierscope.domain.deployment import Objective, ObjectiveKind
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.settings import CollectorSettings, ExporterSettings
+from tierscope.domain.units import MIB
 
 Check = tuple[Callable[[float], bool], str]
 
@@ -16,6 +17,8 @@ POSITIVE: Check = (lambda value: value > 0, "a number above 0")
 PORT: Check = (lambda value: 0 <= value <= 65535, "a port from 0 to 65535")
 RATIO: Check = (lambda value: 0 < value <= 1, "a ratio above 0 and at most 1")
 SHARE: Check = (lambda value: 0 <= value < 1, "a share from 0 to below 1")
+DUCKDB_MEMORY: Check = (lambda value: value >= 256 * MIB, "256 MiB or more")
+"""DuckDB ends a store's connection when it has no memory to fold the log into the file."""
 NOT_NEGATIVE: Check = (lambda value: value >= 0, "0 or more")
 
 
@@ -44,6 +47,8 @@ def _check_for(name: str) -> Check:
     """The rule for a number, told by its name: units are part of every name."""
     if name.endswith("_port"):
         return PORT
+    if name == "store_memory_bytes":
+        return DUCKDB_MEMORY
     if name == "uncertainty_ratio":
         return SHARE
     if name.endswith("_ratio") or "_ratios[" in name:

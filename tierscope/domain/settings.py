@@ -309,6 +309,11 @@ class CollectorSettings:
         "Most the store may use on disk; the oldest hours are reduced before their time to stay below it.",
         default=50 * 1024**3,
     )
+    store_memory_bytes: int = documented(
+        "Most memory that DuckDB may use for the store, what it keeps of the file among it; what needs more "
+        "goes through the disk.",
+        default=1024**3,
+    )
     maintain_seconds: float = documented(
         "Pause between two looks at age and size, and between two times that a lake's rows become files and "
         "its small files are joined.",
@@ -316,6 +321,12 @@ class CollectorSettings:
     )
     advise_seconds: float = documented("Pause between two computations of advice.", default=30.0)
     advise_window_seconds: float = documented("Span of history that advice rests on.", default=24 * 3600.0)
+    advise_window_bytes: int = documented(
+        "Most memory that the requests of an endpoint's history may take, at 8 bytes a block of each prompt "
+        "and 128 a request: where the span has more, advice, causes of misses and the regression detector "
+        "rest on its newest requests. To work on them takes three times as much beside it.",
+        default=512 * 1024**2,
+    )
     regress_seconds: float = documented("Pause between two looks of the regression detector.", default=15.0)
     regress_history_seconds: float = documented(
         "Span of stored history that the detector learns from when the collector starts.", default=6 * 3600.0

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import duckdb
 
@@ -30,6 +33,7 @@ class Database:
         self.place = place
         self._read_only = read_only
         self._threads = threads
+        self._memory_bytes: int | None = None
         self._idle = threading.Condition()
         self._writing = threading.RLock()
         self._in_use: set[duckdb.DuckDBPyConnection] = set()
@@ -38,9 +42,24 @@ class Database:
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         try:
-            return self.place.connect(read_only=self._read_only, threads=self._threads)
+            connection = self.place.connect(read_only=self._read_only, threads=self._threads)
+            self._limit(connection)
         except duckdb.Error as error:
             raise self.place.explained(error) from error
+        return connection
+
+    def limit_memory(self, most_bytes: int) -> None:
+        """Let DuckDB hold no more than this, from now on and after it was opened anew."""
+        self._memory_bytes = most_bytes
+        with self.reading() as cursor:
+            self._limit(cursor)
+
+    def _limit(self, connection: duckdb.DuckDBPyConnection) -> None:
+        if self._memory_bytes is not None:
+            connection.execute(f"SET memory_limit = '{self._memory_bytes}B'")
+            if self.place.shared:  # else DuckDB puts what does not fit beside the file
+                folder = Path(tempfile.gettempdir()) / f"tierscope-{uuid.uuid4()}"
+                connection.execute("SET temp_directory = ?", [str(folder)])
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -18,16 +18,22 @@ from tierscope.domain.tiers import Tier
 from tierscope.domain.window import CoveredSamples, CoveredTokens, Evidence, RequestWindow, TimeSpan
 from tierscope.storage.columns import SPLIT
 from tierscope.storage.database import Database
+from tierscope.storage.fitting import fitting
 from tierscope.storage.opening import open_to_read, place_of
 from tierscope.storage.schema import TABLES
 from tierscope.storage.windows import read_window, span_values
 
 
 class DuckDbReader:
-    """A `Reader` of an open store."""
+    """A `Reader` of an open store.
 
-    def __init__(self, database: Database) -> None:
+    With `most_window_bytes`, a window whose requests take more is one of the end of its span, where they fit;
+    its `span` says so.
+    """
+
+    def __init__(self, database: Database, most_window_bytes: int | None = None) -> None:
         self._database = database
+        self._most_window_bytes = most_window_bytes
 
     @classmethod
     def open(cls, store: str | Path, lake: LakeSettings | None = None) -> DuckDbReader:
@@ -67,6 +73,9 @@ class DuckDbReader:
     def window(self, namespace: str, endpoint: str, span: TimeSpan) -> RequestWindow:
         """See `Reader`."""
         with self._database.reading() as cursor:
+            if self._most_window_bytes is not None:
+                values = span_values(namespace, endpoint, span)
+                span = fitting(cursor, span, values, self._most_window_bytes)
             window = read_window(cursor, namespace, endpoint, span)
         return replace(window, coverage=self._coverage_of(namespace, endpoint, span))
 
@@ -90,8 +99,8 @@ class DuckDbReader:
         window = self.window(namespace, endpoint, span)
         return Evidence(
             window=window,
-            samples=self._samples(namespace, endpoint, span),
-            beginnings=self._beginnings(namespace, endpoint, span),
+            samples=self._samples(namespace, endpoint, window.span),
+            beginnings=self._beginnings(namespace, endpoint, window.span),
         )
 
     def _beginnings(self, namespace: str, endpoint: str, span: TimeSpan) -> tuple[Beginning, ...]:

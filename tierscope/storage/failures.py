@@ -75,6 +75,11 @@ FILE_FAILURES = (
         "name a file that can be written, in a folder that exists",
     ),
     Failure(
+        r"Out of Memory Error|failed to (pin|allocate|reserve) [^\n]*(bytes|used)",
+        "DuckDB had no memory left for a statement; what was already stored is safe",
+        "raise collector.store_memory_bytes, and the memory of the pod with it",
+    ),
+    Failure(
         "Too many open files",
         "this process may open no more files",
         "raise its limit of open files (ulimit -n)",

@@ -68,9 +68,16 @@ class Store:
 
     @classmethod
     def open(
-        cls, store: str | Path, lake: LakeSettings | None = None, *, clock: Callable[[], float]
+        cls,
+        store: str | Path,
+        lake: LakeSettings | None = None,
+        *,
+        clock: Callable[[], float],
+        memory_bytes: int | None = None,
     ) -> Store:
         """Open or create a store: a file as its only owner, or a lake beside others.
+
+        DuckDB's own memory stays below `memory_bytes`; what needs more goes through the disk.
 
         A store that is locked, newer than this release, not to be reached or no store at all raises
         `StoreUnusable` and is left as it was. A damaged file is set aside and a new one begun; a damaged
@@ -82,6 +89,8 @@ class Store:
         else:
             database = open_to_write(place.path, clock)
         try:
+            if memory_bytes is not None:
+                database.limit_memory(memory_bytes)
             return cls(database, clock)
         except BaseException:
             database.close()
@@ -296,9 +305,9 @@ class Store:
         """The lease of this collector beside those of others; None for a file, which has one owner."""
         return Leases(self._database, seconds) if self._place.shared else None
 
-    def reader(self) -> DuckDbReader:
-        """A reader of this store, for any thread, while the store is open."""
-        return DuckDbReader(self._database)
+    def reader(self, most_window_bytes: int | None = None) -> DuckDbReader:
+        """A reader of this store, for any thread, while the store is open; its windows fit into so much."""
+        return DuckDbReader(self._database, most_window_bytes)
 
     def size_bytes(self) -> int:
         """Size on disk, the write-ahead log included; of a lake that of its files and its catalogue."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import nullcontext
 
 import pytest
 
@@ -52,15 +53,17 @@ def store(tmp_path):
         yield store
 
 
-def adviser(store, recommend, *deployments, clock=lambda: START + 100, advise_seconds=1e6):
+def adviser(store, recommend, *deployments, clock=lambda: START + 100, advise_seconds=1e6, turn=None):
     return Adviser(
         store,
+        store.reader(),
         recommend,
         lambda: deployments,
         Complaints(lambda: 0.0),
         advise_seconds=advise_seconds,
         window_seconds=95.0,
         clock=clock,
+        turn=turn or nullcontext(),
     )
 
 
@@ -76,6 +79,26 @@ def run_until(working, condition, what):
     finally:
         working.stop()
         working.join()
+
+
+def test_an_endpoint_is_advised_on_when_no_one_else_holds_a_window(store):
+    """Nothing is read before its turn comes."""
+    turn, seen = threading.Lock(), threading.Event()
+
+    def recommend(evidence, deployment, *, now_unix_seconds, earlier):
+        assert turn.locked()
+        seen.set()
+        return Document(evidence, deployment)
+
+    working = adviser(store, recommend, CHAT, turn=turn)
+    with turn:
+        working.start()
+        before = seen.is_set()
+    await_true(seen.is_set, "it is advised on")
+    working.stop()
+    working.join()
+
+    assert not before
 
 
 def test_each_endpoint_is_advised_on_its_own_evidence(store):

@@ -74,8 +74,8 @@ def settings(tmp_path, *publishers, **changes):
 
 
 @contextmanager
-def collecting(chosen):
-    with closing(Collector(chosen, recommend=abstain, clock=lambda: START)) as collector:
+def collecting(chosen, recommend=abstain):
+    with closing(Collector(chosen, recommend=recommend, clock=lambda: START)) as collector:
         collector.start()
         yield collector
 
@@ -196,6 +196,28 @@ def test_its_last_push_has_what_was_stored_last(tmp_path, publish, protocol):
     assert stored["requests"] == 1
     assert pushed[metrics.STORE_BYTES.name].gauge.data_points[0].as_double > 0
     assert attributes_on(push.resource_metrics[0].resource)["service.name"] == "tierscope-collector"
+
+
+def test_advice_rests_on_what_fits_and_duckdb_keeps_to_its_limit(tmp_path, publish):
+    """Both bounds are those of the settings."""
+    spans = []
+
+    def recommend(evidence, deployment, *, now_unix_seconds, earlier=()):
+        spans.append((evidence.window.requests, evidence.window.span.start_unix_seconds))
+        return Abstention()
+
+    publisher = publish()
+    chosen = settings(
+        tmp_path, publisher, advise_seconds=0.05, advise_window_bytes=500, store_memory_bytes=300 * 1024**2
+    )
+    with collecting(chosen, recommend) as collector:
+        publisher.publish([admission("abcd", name=f"{n}", at=START - 10 + n) for n in range(9)])
+        await_true(lambda: (3, START - 4) in spans, "advice rests on the three newest of nine requests")
+        with collector.reader()._database.reading() as cursor:
+            (limit,) = cursor.execute("SELECT current_setting('memory_limit')").fetchone()
+
+    assert limit == "300.0 MiB"
+    assert max(requests for requests, _ in spans) == 3
 
 
 def test_an_absent_exporter_does_not_hold_up_the_others(tmp_path, publish):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -36,6 +37,7 @@ def counter(reader, clock, *endpoints, window_seconds=10_000.0, **deployed) -> M
         window_seconds=window_seconds,
         clock=lambda: clock[0],
         monotonic=lambda: 0.0,
+        turn=nullcontext(),
     )
 
 

@@ -101,6 +101,16 @@ collector:
     }
 
 
+def test_duckdb_is_given_enough_to_fold_its_log_into_the_file(write):
+    """With less it would end a store's connection."""
+    assert dict(problems_of(write("collector: {store_memory_bytes: 255 MiB}"))) == {
+        "collector.store_memory_bytes": "267386880 cannot be used here",
+    }
+    assert (
+        load_settings(write("collector: {store_memory_bytes: 256 MiB}")).collector.store_memory_bytes == 2**28
+    )
+
+
 def test_a_near_spelling_is_offered(write):
     """The fix for an unknown field names the field that was probably meant."""
     with pytest.raises(BadSettings) as caught:

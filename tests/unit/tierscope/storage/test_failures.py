@@ -31,6 +31,23 @@ def test_what_the_system_refuses_is_no_damage(reason, told):
     assert "damaged" not in error.what
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Failed to create checkpoint: failed to pin block of size 256.0 KiB (31.7 MiB/32.0 MiB used)",
+        "Out of Memory Error: could not allocate block of size 256.0 KiB (127.9 MiB/128.0 MiB used)",
+        "Out of Memory Error: failed to allocate data of size 16.0 MiB (120.1 MiB/128.0 MiB used)",
+    ],
+)
+@pytest.mark.parametrize("explain", [explained, lambda error, where: lake_explained(error, str(where))])
+def test_a_lack_of_memory_is_no_damage(said, explain):
+    """It is told which setting to raise."""
+    error = explain(duckdb.FatalException(said), Path("a.duckdb"))
+
+    assert "no memory left" in error.what
+    assert "store_memory_bytes" in error.fix
+
+
 UNREACHED = (
     "IO Error: Failed to query most recent snapshot for DuckLake: Unable to connect to Postgres at "
     '"dbname=lake host=10.0.0.1 port=5432 connect_timeout=10": connection to server at "10.0.0.1", port 5432 '
