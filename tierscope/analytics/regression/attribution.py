@@ -197,18 +197,22 @@ def _lost_share(baseline: Baseline, since: Observations, pool: PoolReadings) -> 
 
 
 def _differs_by_seed(before: Observations, since: Observations) -> bool:
-    """What only other engines were asked for used to be found here, and no longer is."""
-    usual, now = _foreign_share(before), _foreign_share(since)
-    return usual is not None and now is not None and now < SEED_LEFT * usual
+    """What only other engines were asked for used to be found here, and no longer is.
+
+    A change is dated to about a minute, and requests that came before it must not hide that nothing is found
+    any more. So of those since, the later half of such tokens tells.
+    """
+    if min(before.foreign.sum(), since.foreign.sum()) < LEAST_FOREIGN_TOKENS:
+        return False
+    asked = np.cumsum(since.foreign)
+    later = since.take(asked > asked[-1] / 2)
+    return _foreign_share(later) < SEED_LEFT * _foreign_share(before)
 
 
-def _foreign_share(seen: Observations) -> float | None:
+def _foreign_share(seen: Observations) -> float:
     """Share of the tokens this engine never was asked for, but others were, that some tier served."""
-    foreign = seen.foreign.sum()
-    if foreign < LEAST_FOREIGN_TOKENS:
-        return None
     served = np.clip(seen.prompt - seen.computed - (seen.reusable - seen.foreign), 0, seen.foreign)
-    return float(served.sum() / foreign)
+    return float(served.sum() / seen.foreign.sum())
 
 
 def _slow_tier(model: PartsModel, since: Observations) -> tuple[Tier, float]:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from tests.requests_seen import draw
-from tierscope.analytics.regression.attribution import Cause, PoolReadings, Reason
+from tierscope.analytics.regression.attribution import Cause, PoolReadings, Reason, attribute, fit_parts
+from tierscope.analytics.regression.baseline import calibrate
 from tierscope.analytics.regression.detector import NO_READINGS, Detector, DetectorSettings, State
 from tierscope.analytics.regression.endpoint import Found
 from tierscope.analytics.regression.groups import Group
+from tierscope.analytics.regression.observations import joined
 from tierscope.analytics.regression.words import document, sentence
 from tierscope.domain.tiers import Tier
 
@@ -74,6 +76,17 @@ def test_a_fault_is_found_with_its_cause(change, cause, tier, reason):
     assert (blamed.cause, blamed.tier, blamed.reason) == (cause, tier, reason)
     assert abs(found[0].since_unix_seconds - CHANGE) < 150
     assert found[0].ratio > 1.05
+
+
+def test_a_change_that_is_dated_too_early_is_still_blamed_on_seeds_that_differ():
+    """Requests between the date and the change find what others stored, as always; those after it nothing."""
+    rng = np.random.default_rng(3)
+    past = draw(rng, 2500)
+    since = joined([draw(rng, 100, at=CHANGE), draw(rng, 150, at=CHANGE + 100, seeds_differ=True)])
+
+    blamed = attribute(calibrate(past, SETTINGS.minimum_effect), fit_parts(past), since, NO_READINGS)
+
+    assert (blamed.cause, blamed.tier, blamed.reason) == (Cause.TIER_SHARE, Tier.L2, Reason.SEED)
 
 
 def test_one_slow_request_at_night_is_bad_luck_and_six_tenths_more_of_many_is_not():
