@@ -146,6 +146,8 @@ class Counted:
     earlier: Position | None = None
     is_known: bool = True
     began_unix_seconds: float = 0.0
+    met_another_life: bool = field(default=False, init=False, compare=False)
+    """Whether the publisher restarted while nobody read it: numbers of the earlier run came again, later."""
     _read_until: Position | None = None
     _waited: set[str] = field(default_factory=set)
     """What waited in the earlier run, and has not come again."""
@@ -174,6 +176,8 @@ class Counted:
         self._latest = max(self._latest, at)
         if not self._begun:
             self._begun = not self._is_past(sequence, at, before=before)
+            known = self.earlier
+            self.met_another_life = self._begun and known is not None and sequence <= known.sequence
             if not self._begun:
                 self._past_until = max(self._past_until, at)
         if self._begun or self.earlier is None:  # else who ends before it has caught up has counted no less

@@ -145,7 +145,7 @@ class Stream:
     def _read(self, item: StreamItem, desk: Desk) -> StreamReading:
         match item:
             case Message():
-                return self._read_message(item)
+                return self._read_message(item, desk)
             case Gap():
                 self._lose(item)
                 self.meaning.lost()
@@ -162,7 +162,7 @@ class Stream:
         if past < gap.messages:
             self.health.take(Units(missing=gap.messages - past), sequence=gap.last)
 
-    def _read_message(self, message: Message) -> StreamReading:
+    def _read_message(self, message: Message, desk: Desk) -> StreamReading:
         sequence, units = message.sequence, Units(undecodable=1)
         try:
             reading = self.meaning.message(message.payload, sequence)
@@ -172,7 +172,10 @@ class Stream:
         except Exception as error:  # a fault of ours in one message must not end the stream
             log.exception("%s: reading message %d failed", self.health.source, sequence)
             reading = StreamReading(oddities=[Oddity("fault of ours", fault(error, self.health.source))])
+        met_before = self.counted.met_another_life
         on_page = self.counted.take(sequence, reading.at_unix_seconds, before=message.before)
+        if self.counted.met_another_life and not met_before:
+            self.health.restarted(desk.clock())
         self.health.take(units, sequence=sequence, on_page=on_page)
         if reading.missing:
             self.health.take(Units(missing=reading.missing), on_page=on_page)

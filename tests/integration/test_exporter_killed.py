@@ -6,17 +6,19 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.staged import feed_to_be, started
 from tierscope.cli import demo_run
 from tierscope.cli.demo_sums import scraped_tokens
 from tierscope.cli.processes import Child
 from tierscope.domain.identity import SourceKind
-from tierscope.domain.settings import CollectorSettings, Settings
+from tierscope.domain.requests import TokenSplit
+from tierscope.domain.settings import CollectorSettings, ExporterSettings, Settings
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.serving import RemoteReader
 from tierscope.testbed.testbed import Testbed
@@ -35,16 +37,31 @@ def until(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
-    opened, tmp_path: Path, monkeypatch, repository
-):
-    """It is started again on the same addresses and reads again what the engines' hooks still hold.
+@dataclass(frozen=True)
+class Running:
+    """A testbed, an exporter of it with a page that is kept, and a collector."""
 
-    Records sent, the store, and the two exporters' pages together agree to the token: Prometheus adds up the
-    same over a counter reset. Coverage tells of the restart.
-    """
+    testbed: Testbed
+    exporter_settings: ExporterSettings
+    exporter: Child
+    reader: RemoteReader
+
+    def stored(self) -> TokenSplit:
+        """What of the requests is in the store."""
+        deployment = self.testbed.deployment()
+        return self.reader.totals(deployment.namespace, deployment.endpoint, ALL_TIME).tokens
+
+    def restarts(self, kind: SourceKind) -> dict[str, int]:
+        """Restarts that coverage tells, by whose they are."""
+        covered = [part for part in self.reader.coverage(ALL_TIME) if part.source.kind is kind]
+        return {part.source.owner: part.restarts for part in covered}
+
+
+@pytest.fixture
+def running(opened, tmp_path: Path, monkeypatch, repository, request) -> Running:
+    """In the middle of the traffic, of so many seconds."""
     monkeypatch.setenv("PYTHONPATH", str(repository))
-    testbed = Testbed(demo_run.testbed_config(demo_run.DemoOptions(None, 15.0, 1, 2, None)))
+    testbed = Testbed(demo_run.testbed_config(demo_run.DemoOptions(None, request.param, 1, 2, None)))
     testbed.start()
     opened.callback(testbed.stop)
     feed = feed_to_be(NAME)
@@ -61,24 +78,51 @@ def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(
     exporter = started(opened, "export", Settings(exporter=exporter_settings), tmp_path)
     reader = RemoteReader(collector.addresses["socket"])
     opened.callback(reader.close)
-    deployment = testbed.deployment()
+    found = Running(testbed, exporter_settings, exporter, reader)
+    assert until(lambda: shown_by(exporter).prompt > 0 and found.stored().prompt > 0)
+    return found
 
-    def stored():
-        return reader.totals(deployment.namespace, deployment.endpoint, ALL_TIME).tokens
 
-    def shown_by(one: Child):
-        return scraped_tokens(httpx.get(one.addresses["metrics_url"]).text)
+def shown_by(one: Child) -> TokenSplit:
+    return scraped_tokens(httpx.get(one.addresses["metrics_url"]).text)
 
-    assert until(lambda: shown_by(exporter).prompt > 0 and stored().prompt > 0)  # in the middle
+
+@pytest.mark.parametrize("running", [15.0], indirect=True)
+def test_an_exporter_killed_in_the_middle_loses_and_doubles_nothing(opened, running, tmp_path):
+    """It is started again on the same addresses and reads again what the engines' hooks still hold.
+
+    Records sent, the store, and the two exporters' pages together agree to the token: Prometheus adds up the
+    same over a counter reset. Coverage tells of the restart, and of none of an engine.
+    """
+    testbed, exporter = running.testbed, running.exporter
     before = shown_by(exporter)
     os.kill(exporter.pid, signal.SIGKILL)
     exporter.stop()
-    again = started(opened, "export", Settings(exporter=exporter_settings), tmp_path)
+    again = started(opened, "export", Settings(exporter=running.exporter_settings), tmp_path)
 
     assert testbed.wait(PATIENCE_SECONDS)
-    assert until(lambda: stored() == testbed.sent()), (stored(), testbed.sent())
+    assert until(lambda: running.stored() == testbed.sent()), (running.stored(), testbed.sent())
     assert before.prompt > 0
     assert before + shown_by(again) == testbed.sent()
-    feeds = [part for part in reader.coverage(ALL_TIME) if part.source.kind is SourceKind.FEED]
+    feeds = [part for part in running.reader.coverage(ALL_TIME) if part.source.kind is SourceKind.FEED]
     assert sum(part.restarts for part in feeds) == 1
     assert sum(part.missing for part in feeds) == 0
+    assert set(running.restarts(SourceKind.VLLM_HOOK).values()) == {0}
+
+
+@pytest.mark.parametrize("running", [PATIENCE_SECONDS], indirect=True)
+def test_an_engine_that_restarts_while_its_exporter_is_down_is_told_of(opened, running, tmp_path):
+    """What it said in between is gone with it; that it restarted, coverage tells, and of no other engine."""
+    exporter = running.exporter
+    page = until((tmp_path / "page.json").exists)
+    os.kill(exporter.pid, signal.SIGKILL)
+    exporter.stop()
+    running.testbed.restart(0)
+    started(opened, "export", Settings(exporter=running.exporter_settings), tmp_path)
+
+    def told():
+        restarts = running.restarts(SourceKind.VLLM_HOOK)
+        return {owner.split("/")[2]: count for owner, count in restarts.items() if count}
+
+    assert page
+    assert until(lambda: told() == {running.testbed.config.replica_name(0): 1}), told()

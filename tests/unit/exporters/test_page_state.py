@@ -39,6 +39,22 @@ def test_another_life_of_the_publisher_counts_from_its_start():
     assert counted(Counted(Position(500, 30.0)), *replayed(31.0, 32.0)) == [0, 1]
 
 
+@pytest.mark.parametrize(("earlier", "messages", "met"), [
+    (None, replayed(31.0), False),
+    (Position(500, 30.0), replayed(31.0, 32.0), True),
+    (Position(500, 30.0), replayed(None, 32.0), True),
+    (Position(1, 30.0), replayed(29.0, 30.0, 31.0), False),
+    (Position(1, 30.0), replayed(31.0, start=2), False),
+    (Position(1, 30.0), replayed(31.0, start=7), False),  # of which life it is cannot be told
+])  # fmt: skip
+def test_a_restart_that_nobody_saw_shows_in_a_number_that_comes_again_later(earlier, messages, met):
+    """What an earlier run had read until is of another life then; without such a sign nothing is claimed."""
+    counter = Counted(earlier)
+    counted(counter, *messages)
+
+    assert counter.met_another_life is met
+
+
 def test_a_restart_under_our_eyes_begins_the_pages_time():
     """Even where the new life's clock is behind."""
     counter = Counted(Position(500, 30.0))

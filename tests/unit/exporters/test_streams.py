@@ -235,6 +235,18 @@ def test_what_an_earlier_run_had_counted_is_on_the_feed_alone(stream, desk, publ
     assert (coverage.received, coverage.missing, coverage.first_sequence) == (3, 1, 0)
 
 
+def test_a_restart_while_no_exporter_ran_is_told_once(stream, desk):
+    """The next run knows how far the earlier one had read, and that this is another life."""
+    stream.counted = Counted(Position(200, 1.0))
+    stream.meaning.at_unix_seconds = 2.0
+
+    feed(stream, desk, Message(0, b"1"), Message(1, b"2"))
+    feed(stream, desk, Message(2, b"3"))
+
+    (coverage,) = stream.health.coverage(60.0)
+    assert (coverage.received, coverage.restarts, coverage.missing) == (3, 1, 0)
+
+
 def test_a_page_is_written_down_with_what_it_counts(stream, published, desk, tmp_path):
     """As far as the stream was read when the page was made, however that went on since."""
     state = PageState(str(tmp_path / "page.json"), "exporter")
