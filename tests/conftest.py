@@ -48,6 +48,13 @@ def postgres():
         yield server
 
 
+@pytest.fixture(scope="module")
+def crashing_postgres(postgres):
+    """One that a test may crash: like any that is set up for the purpose, it keeps what it committed."""
+    with lakes.postgres(crashes=True) as server:
+        yield server
+
+
 @pytest.fixture(scope="session", params=["file", "lake"])
 def places(request, tmp_path_factory):
     """Return a function that makes a place for a store: `Store.open(*places(), clock=clock)`.

@@ -6,21 +6,33 @@ import multiprocessing
 import os
 import random
 import resource
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from tests.ledgers import START, Ledger
 from tierscope.domain.batch import FeedBatch
 from tierscope.domain.errors import StoreUnusable
+from tierscope.domain.requests import RequestRecord
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.store import Store
 
 ALL_TIME = TimeSpan(0.0, 1e11)
 BATCHES = 60
 
-KINDS = ("kill", "kill in checkpoint", "disk full", "log cut", "log zeroed", "log flipped", "file damaged")
-"""How an owner ends: killed, without room, or its log or file not as it was written."""
+KINDS = (
+    "kill",
+    "kill in checkpoint",
+    "disk full",
+    "log cut",
+    "log zeroed",
+    "log flipped",
+    "file damaged",
+    "exporter killed",
+)
+"""How an owner ends: killed, without room, its log or file not as it was written, or its exporter with it."""
 
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -91,9 +103,27 @@ def batches(seed: int) -> list[FeedBatch]:
     return Ledger(seed).batches(BATCHES)
 
 
-def contents(store: Store) -> dict[str, object]:
+def held(kind: str, seed: int, first: int) -> list[FeedBatch]:
+    """What the exporter tells after the crash: what it holds from `first` on; all anew if it died, too."""
+    if kind == "exporter killed":
+        return Ledger(seed, incarnation=8).batches(BATCHES)
+    return batches(seed)[first:]
+
+
+def admissions(told: Iterable[FeedBatch]) -> int:
+    """How many there are, each counted once."""
+    entries = (entry for one in told for entry in one.entries)
+    return len({entry.request_id for entry in entries if isinstance(entry, RequestRecord)})
+
+
+def missing(found: Mapping[str, Any]) -> int:
+    """Batches that the contents say are missing."""
+    return sum(c.missing for c in found["coverage"] if c.source.kind == "feed")
+
+
+def contents(store: Store) -> dict[str, Any]:
     """Everything in the store but how chains are cut into deltas, which restarts may change."""
-    found: dict[str, object] = {"coverage": store.reader().coverage(ALL_TIME)}
+    found: dict[str, Any] = {"coverage": store.reader().coverage(ALL_TIME)}
     with store._database.reading() as cursor:
         for table, columns in {
             "requests": "* EXCLUDE (parent_id, common_blocks, new_hashes)",
@@ -108,14 +138,18 @@ def contents(store: Store) -> dict[str, object]:
     return found
 
 
+def let_files_grow_to(room_bytes: int) -> None:
+    """Let this process find a full disk where a file of its own would be larger."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, hard))
+
+
 def _own(path: Path, kind: str, seed: int, acknowledge: Connection) -> None:
     """Append in parts of random size and acknowledge each, checkpointing now and then; never close."""
     rng = random.Random(seed)
     store = Store.open(path, clock=lambda: START)
     if kind == "disk full":
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        room = store.size_bytes() + rng.randrange(200_000)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+        let_files_grow_to(store.size_bytes() + rng.randrange(200_000))
     try:
         todo = batches(seed)
         while todo:

@@ -43,6 +43,11 @@ class Postgres:
             [*command, "-d", database, "-c", statement], check=True, capture_output=True, text=True
         ).stdout
 
+    def restart(self, *, crash: bool) -> None:
+        """End it, in order or not, and start it again."""
+        control = (BINARIES[-1] / "pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-w")
+        _run(self.folder, *control, "-m", "immediate" if crash else "fast", "restart")
+
     def dump(self, lake: str) -> str:
         """Everything in a lake's database, as text."""
         database = lake.partition("dbname=")[2].split()[0]
@@ -66,6 +71,15 @@ class Lake:
         return iter((self.name, self.settings))
 
 
+def _user() -> list[str]:
+    """What a command of a server begins with: it does not run as root."""
+    return [] if os.getuid() else ["runuser", "-u", "postgres", "--"]
+
+
+def _run(folder: Path, *command: object) -> None:
+    subprocess.run([*_user(), *map(str, command)], check=True, capture_output=True, cwd=folder)
+
+
 @contextmanager
 def postgres(*, crashes: bool = False) -> Iterator[Postgres]:
     """Run a server in a folder of its own until the end of the body, or of this process.
@@ -73,20 +87,15 @@ def postgres(*, crashes: bool = False) -> Iterator[Postgres]:
     One that `crashes` keeps what it committed, as one set up for the purpose does.
     """
     folder = Path(tempfile.mkdtemp(prefix="ts-pg-"))
-    user = [] if os.getuid() else ["runuser", "-u", "postgres", "--"]
-    if user:
+    if _user():
         os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
     port = free_port()
     data, binary = folder / "data", BINARIES[-1]
-
-    def run(*command: object) -> None:
-        subprocess.run([*user, *map(str, command)], check=True, capture_output=True, cwd=folder)
-
     control = (binary / "pg_ctl", "-D", data)
-    with ended_with_us(STOP_AND_REMOVE, folder, *user, *control, "-m", "immediate", "stop"):
-        run(binary / "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", data)
+    with ended_with_us(STOP_AND_REMOVE, folder, *_user(), *control, "-m", "immediate", "stop"):
+        _run(folder, binary / "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", data)
         tuning = TUNING if crashes else (*TUNING, FORGETFUL)
         options = " ".join(f"-c {setting}" for setting in (*tuning, f"unix_socket_directories={folder}"))
         listen = f"-p {port} -c listen_addresses=127.0.0.1 {options}"
-        run(*control, "-l", folder / "log", "-w", "-o", listen, "start")
+        _run(folder, *control, "-l", folder / "log", "-w", "-o", listen, "start")
         yield Postgres(port, folder)

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import duckdb
@@ -74,11 +74,15 @@ class Database:
             self._give_back(cursor)
 
     @contextmanager
-    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a cursor inside a transaction: committed at the end, rolled back on any error."""
-        with self._writing, self.reading() as cursor:
+    def transaction(self, *, beside_writer: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Lend a cursor inside a transaction: committed at the end, rolled back on any error.
+
+        One `beside_writer` does not wait for others of this process: of two that meet a lake refuses one.
+        """
+        with nullcontext() if beside_writer else self._writing, self.reading() as cursor:
             cursor.begin()
             try:
+                self.place.begun(cursor)
                 yield cursor
                 cursor.commit()
             except BaseException:

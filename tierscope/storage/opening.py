@@ -17,6 +17,7 @@ from tierscope.storage.days import fill_days
 from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.hourly import RETENTION
 from tierscope.storage.lake.failures import StoreContended
+from tierscope.storage.lake.fence import build_fence
 from tierscope.storage.lake.partitions import partition_tables
 from tierscope.storage.lake.place import LakePlace
 from tierscope.storage.migrations import bring_up
@@ -97,6 +98,7 @@ def _opened_lake(place: LakePlace, clock: Callable[[], float]) -> Database:
     database = Database(place)
     try:
         with LakeTurns(database).queued():
+            build_fence(database)
             _prepare_lake(database, clock())
     except BaseException:
         database.close()

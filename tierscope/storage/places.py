@@ -37,6 +37,10 @@ class Place(Protocol):
         """Make a new cursor see the store's tables under their plain names."""
         ...
 
+    def begun(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """The cursor has begun a transaction that writes."""
+        ...
+
     def explained(self, error: duckdb.Error) -> StoreUnusable:
         """Tell DuckDB's error as what is wrong, where, and what to do."""
         ...
@@ -78,6 +82,9 @@ class FilePlace:
 
     def enter(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """See `Place`; a file's cursor is there."""
+
+    def begun(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """See `Place`; a file has one writer."""
 
     def explained(self, error: duckdb.Error) -> StoreUnusable:
         """See `Place`."""

@@ -40,7 +40,7 @@ def fill_days(database: Database) -> int:
         todo = _days_to_fill(cursor)
     for table, number in todo:
         try:
-            with database.reading() as cursor:  # one statement: a transaction of its own
+            with database.transaction(beside_writer=True) as cursor:
                 rows = _fill_day(cursor, table, number)
         except StoreContended as error:
             log.info("left for the next time: %s", error.what)

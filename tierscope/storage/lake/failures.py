@@ -23,9 +23,16 @@ _FAILURES = (
     ),
     Failure(
         r"[Tt]ransaction conflict|Failed to commit DuckLake transaction.*(conflict|retr|snapshot)"
-        r"|could not serialize access|deadlock detected",
+        r"|could not serialize access|deadlock detected|tierscope_fence: ",
         "another collector wrote to the lake at the same time",
         "try again; collectors do so by themselves",
+        StoreContended,
+    ),
+    Failure(
+        r"/(?P<file>[^/\s\"]+\.parquet)\"?:[^\n]*(No such file or directory|\b404\b)",
+        "the lake's file {file} is gone",
+        "try again: who was stopped for long began with a state that is deleted since; if it stays gone, "
+        "restore the lake's data from a backup",
         StoreContended,
     ),
     Failure(
@@ -50,6 +57,11 @@ _FAILURES = (
         r"|too many connections for (role|database) \"[^\"]*\")",
         "the lake's PostgreSQL takes no more connections: {why}",
         f"raise its max_connections, or the limit of the role or database that is named; {_COMES_BACK}",
+    ),
+    Failure(
+        r"(?P<why>must be owner of [^\n]*|permission denied for (table|schema|function|database) [^\n]*)",
+        "the lake's PostgreSQL does not let this user do what a collector does: {why}",
+        "let collectors have the user that made the lake",
     ),
     Failure(
         r"terminating connection|server closed the connection|no connection to the server"

@@ -22,6 +22,9 @@ from tierscope.storage.places import configured
 CATALOGUE = "pg"
 """The name under which the lake's PostgreSQL is attached, for what DuckLake has not: locks, and leases."""
 
+BEGAN = "tierscope began at "
+"""What a transaction says of the snapshot it rests on, for the fence that its commit meets."""
+
 _CONNECT_SECONDS = 10
 _QUIET = "SET enable_progress_bar = false"
 """What waits for PostgreSQL is slow, and DuckDB would draw how it gets on, on the standard output."""
@@ -68,6 +71,13 @@ class LakePlace:
     def enter(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """See `Place`."""
         cursor.execute(f"{_QUIET}; USE lake")
+
+    def begun(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """See `Place`: it says in its commit where it began (`fence`)."""
+        row = cursor.execute("FROM lake.current_snapshot()").fetchone()
+        assert row is not None, "a lake that is made has a snapshot"
+        began = quoted(f"{BEGAN}{row[0]}")
+        cursor.execute(f"CALL lake.set_commit_message('tierscope', NULL, extra_info => {began})")
 
     def explained(self, error: duckdb.Error) -> StoreUnusable:
         """See `Place`."""

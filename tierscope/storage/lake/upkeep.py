@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tierscope.storage.database import Database
 from tierscope.storage.lake.days import fill_days
 from tierscope.storage.lake.failures import StoreContended
 from tierscope.storage.lake.place import ask_postgres, quoted
+from tierscope.storage.schema import TABLES
 from tierscope.storage.turns import LakeTurns, rolled_back
 
 log = logging.getLogger(__name__)
@@ -31,14 +32,21 @@ JOIN ducklake_table AS named USING (table_id) WHERE named.end_snapshot IS NULL
 """A table, and the name of the one in PostgreSQL that has those of its rows that are in no file."""
 
 _FLUSH = "CALL ducklake_flush_inlined_data('lake', table_name => '{table}')"
+_FILES = """
+SELECT DISTINCT table_name FROM ducklake_table AS named JOIN ducklake_data_file AS file USING (table_id)
+WHERE named.end_snapshot IS NULL AND file.end_snapshot IS NULL ORDER BY table_name
+"""
 _JOIN = (
-    "CALL ducklake_rewrite_data_files('lake', delete_threshold => 0.1)",
-    "CALL ducklake_merge_adjacent_files('lake')",
+    "CALL ducklake_rewrite_data_files('lake', '{table}', delete_threshold => 0.1)",
+    "CALL ducklake_merge_adjacent_files('lake', '{table}')",
 )
 _DELETE = (
     "CALL ducklake_expire_snapshots('lake', older_than => now() - INTERVAL {seconds} SECOND)",
     "CALL ducklake_cleanup_old_files('lake', older_than => now() - INTERVAL {seconds} SECOND)",
 )
+
+
+_PARTITIONED = {table.name for table in TABLES if table.partitions}
 
 
 @contextmanager
@@ -55,15 +63,20 @@ def compact(database: Database, turns: LakeTurns, keep_snapshots_seconds: float)
     """Do all of it; return how many rows went into files.
 
     A step that meets another collector's commit is left for the next time. Writers wait while the rows of
-    one table are moved, not while files are joined.
+    one table are moved, and while the files of one that appends change rows of are joined; not for those of
+    the partitioned ones, which are large, and to which appends only add.
     """
     flushed = 0
     for table in _waiting(database):
         with turns.queued():
             flushed += sum(rows for *_, rows in _done(database, _FLUSH.format(table=table)))
     fill_days(database)
+    for table in _with_files(database):
+        with nullcontext() if table in _PARTITIONED else turns.queued():
+            for statement in _JOIN:
+                _done(database, statement.format(table=table))
     seconds = max(1, round(keep_snapshots_seconds))
-    for statement in (*_JOIN, *_DELETE):
+    for statement in _DELETE:
         _done(database, statement.format(seconds=seconds))
     return flushed
 
@@ -78,9 +91,15 @@ def _waiting(database: Database) -> list[str]:
         return sorted({name for (name,) in ask_postgres(cursor, has_rows)}) if inlined else []
 
 
+def _with_files(database: Database) -> list[str]:
+    """The tables that have files in force, in order."""
+    with database.reading() as cursor:
+        return [name for (name,) in ask_postgres(cursor, _FILES)]
+
+
 def _done(database: Database, statement: str) -> list[tuple[Any, ...]]:
     try:
-        with database.reading() as cursor:
+        with database.transaction(beside_writer=True) as cursor:
             return cursor.execute(statement).fetchall()
     except StoreContended as error:
         log.info("left for the next time: %s", error.what)

@@ -15,6 +15,7 @@ from tierscope.domain.lake_settings import LAKE_PREFIX, LakeSettings
 from tierscope.domain.window import TimeSpan
 from tierscope.storage import turns
 from tierscope.storage.duckdb_reader import DuckDbReader
+from tierscope.storage.lake import upkeep
 from tierscope.storage.lake.credentials import s3_parameters
 from tierscope.storage.lake.upkeep import elected
 from tierscope.storage.store import Store
@@ -67,6 +68,69 @@ def test_who_was_overtaken_inside_its_transaction_stores_nothing_twice(lake, tmp
 
     assert (late.repeated_batches, again.repeated_batches) == (6, 2)
     assert found == orderly(tmp_path, told)
+
+
+def snapshots(store):
+    with store._database.reading() as cursor:
+        return len(cursor.execute("FROM lake.snapshots()").fetchall())
+
+
+def test_who_slept_for_longer_than_snapshots_are_kept_stores_nothing_twice(lake, tmp_path, monkeypatch):
+    """When it wakes, the state of the lake that its transaction began with is there no more."""
+    monkeypatch.setattr(turns, "LOCK_WAIT_MILLISECONDS", 1)
+    told = Ledger(0).batches(BATCHES)
+    meanwhile = []
+
+    def clock():
+        while meanwhile:
+            meanwhile.pop()()
+        return START
+
+    def forgotten():
+        upkeep._done(taker._database, upkeep._DELETE[0].format(seconds=1))
+        return snapshots(taker) == 1
+
+    def overtake():
+        taker.append(told[:8])
+        await_true(forgotten, "only the last state of the lake is left")
+
+    with opened(lake) as taker, opened(lake, clock) as paused:
+        taker.append(told[:2])
+        meanwhile.append(overtake)
+        late = paused.append(told[:6])
+        paused.append(told)
+        found = contents(paused)
+
+    assert late.repeated_batches == 6
+    assert found == orderly(tmp_path, told)
+
+
+def run_upkeep(store, statements):
+    for statement in statements:
+        upkeep._done(store._database, statement.format(table="feed_positions"))
+
+
+def test_files_that_are_joined_while_an_append_is_under_way_bring_back_no_row(lake, tmp_path, monkeypatch):
+    """An append deletes the old position of a feed from a file that is replaced before it commits."""
+    monkeypatch.setattr(turns, "LOCK_WAIT_MILLISECONDS", 1)
+    one, other = (Ledger(n, exporter=f"node-{n}").batches(BATCHES) for n in (1, 2))
+    meanwhile = []
+
+    def clock():
+        while meanwhile:
+            meanwhile.pop()()
+        return START
+
+    with opened(lake) as maintainer, opened(lake, clock) as writer:
+        for told in (one[:4] + other[:4], one[4:6]):  # a file of both positions, and one of the first's next
+            writer.append(told)
+            run_upkeep(maintainer, [upkeep._FLUSH])
+        meanwhile.append(lambda: run_upkeep(maintainer, upkeep._JOIN))
+        writer.append(one[6:8])
+        writer.append(one + other)
+        found = contents(writer)
+
+    assert found == orderly(tmp_path, one + other)
 
 
 def maintained_files(store, lake) -> int:
