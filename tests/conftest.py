@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests import lakes, ports
+from tests import buckets, lakes, ports
 from tests.long_sample import SAMPLED, LeftOut
 
 # How long an example takes says nothing on a shared machine; compiled kernels are slow the first time.
@@ -53,6 +53,15 @@ def crashing_postgres(postgres):
     """One that a test may crash: like any that is set up for the purpose, it keeps what it committed."""
     with lakes.postgres(crashes=True) as server:
         yield server
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """An empty bucket of an S3 server, whose address and keys are in the environment."""
+    with buckets.s3_server() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        yield buckets.BUCKET
 
 
 @pytest.fixture(scope="session", params=["file", "lake"])

@@ -54,10 +54,10 @@ class Postgres:
         command = [BINARIES[-1] / "pg_dump", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
         return subprocess.run([*command, database], check=True, capture_output=True, text=True).stdout
 
-    def lake(self, folder: Path, **settings: object) -> Lake:
-        """A lake that nobody has made yet, its files in a folder."""
+    def lake(self, folder: Path | str, **settings: object) -> Lake:
+        """A lake that nobody has made yet, its files in a folder or under `s3://`."""
         name = f"{LAKE_PREFIX}dbname={self.create()} host=127.0.0.1 port={self.port} user=postgres"
-        return Lake(name, LakeSettings(data_path=str(folder / "lake"), **settings))
+        return Lake(name, LakeSettings(data_path=f"{folder}/lake", **settings))
 
 
 @dataclass(frozen=True)

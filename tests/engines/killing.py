@@ -1,4 +1,4 @@
-"""A real run in which engine and exporter are killed at seeded points and started again.
+"""A real run in which engine, exporter and collector are killed at seeded points and started again.
 
 The engine's page is read through a relay, so that afterwards it is known what each life of the exporter saw
 of each life of the engine.
@@ -27,6 +27,7 @@ from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.domain.window import TimeSpan
 from tierscope.registry.metrics import REQUEST_TOKENS
 
+MORTALS = ("engine", "exporter", "collector")
 CLIENTS = 3
 PATIENCE_SECONDS = 240.0
 
@@ -65,6 +66,8 @@ class Killed:
     engines: list[EngineLife] = field(default_factory=list)
     exporters: list[float] = field(default_factory=list)
     """When each life of the exporter was started."""
+    collectors: int = 1
+    """Lives of the collector."""
     answered: list[Answered] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     pages: list[TokenSplit] = field(default_factory=list)
@@ -201,6 +204,12 @@ class Run:
         self.killed.exporters.append(time.time())
         self._pod.start_exporter()
 
+    def kill_collector(self) -> None:
+        """Kill the collector, and start it again."""
+        self._pod.end_collector()
+        self.killed.collectors += 1
+        self._pod.start_collector()
+
     def await_answers(self, more: int) -> None:
         """Wait until so many more requests were answered."""
         wanted = len(self.clients.answered) + more
@@ -237,18 +246,19 @@ class Run:
 
 
 def run_with_kills(environment: Environment, folder: Path, *, kills: int, seed: int) -> Killed:
-    """Kill engine and exporter in seeded order, half of the times each, after a seeded number of answers."""
+    """Kill engine, exporter and collector in seeded order, as often, after a seeded number of answers."""
     rng = random.Random(seed)
-    order = [kills // 2 > number for number in range(kills)]
+    order = [MORTALS[number % len(MORTALS)] for number in range(kills)]
     rng.shuffle(order)
     with Run(environment, folder) as run:
+        kill = dict(zip(MORTALS, (run.kill_engine, run.kill_exporter, run.kill_collector), strict=True))
         run.await_answers(1)
-        for number, kills_engine in enumerate(order):
+        for number, mortal in enumerate(order):
             run.await_reading()
             run.await_answers(rng.randrange(1, 40))
             threading.Event().wait(rng.uniform(0, 0.3))  # anywhere within a request, a step, a poll
-            print(f"kill {number + 1} of {kills}: {'engine' if kills_engine else 'exporter'}")
-            (run.kill_engine if kills_engine else run.kill_exporter)()
+            print(f"kill {number + 1} of {kills}: {mortal}")
+            kill[mortal]()
         run.await_reading()
         run.await_answers(20)
         run.settle()

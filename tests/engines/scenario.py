@@ -222,6 +222,11 @@ class Deployment:
         self._exporter_lives += 1
         self._exporter = Child(["export", "--config", str(self._settings())])
 
+    def end_collector(self) -> None:
+        """Kill the collector, whatever it is at."""
+        os.kill(self._collector.pid, signal.SIGKILL)
+        self._stop_collector()
+
     def start_collector(self) -> None:
         """Start the collector."""
         self._collector = Child(["collect", "--config", str(self._settings())])

@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import urllib.request
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from tests.engines import virtualenv
-from tests.exporting import await_true
+from tests.buckets import SECRET
 from tests.ledgers import START, Ledger
-from tests.ports import free_port
 from tierscope.domain.lake_settings import LakeSettings
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.store import Store
 
 ALL_TIME = TimeSpan(0.0, 1e11)
-SECRET = "a-secret-nobody-may-see"
-PINS = Path(__file__).parent / "moto-5.2.5.txt"
-
-
-@pytest.fixture
-def bucket(monkeypatch) -> Iterator[str]:
-    """An empty bucket of an S3 server, whose address and keys are in the environment."""
-    given = os.environ.get("TIERSCOPE_MOTO_ENVIRONMENT")
-    folder = virtualenv.prepared("moto", PINS, given=given, probe=False)
-    url = f"http://127.0.0.1:{free_port()}"
-    command = [folder / "bin" / "moto_server", "-H", "127.0.0.1", "-p", url.rpartition(":")[2]]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        await_true(lambda: _made(url), "the S3 server has a bucket", patience_seconds=120)
-        for name, value in {
-            "AWS_ENDPOINT_URL": url,
-            "AWS_ACCESS_KEY_ID": "tierscope",
-            "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_REGION": "us-east-1",
-        }.items():
-            monkeypatch.setenv(name, value)
-        yield "lake"
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _made(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(urllib.request.Request(f"{url}/lake", method="PUT"), timeout=5) as done:
-            return done.status == 200
-    except OSError:
-        return False
 
 
 @pytest.mark.engines

@@ -1,4 +1,4 @@
-"""Engine and exporter killed at seeded points of a real run: sums hold, or the store says what is missing."""
+"""Engine, exporter and collector killed at seeded points of a real run: sums hold, or the store tells why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.engines import hook
 from tests.engines.environment import vllm_environment
-from tests.engines.killing import EngineLife, Killed, last_readings, run_with_kills
+from tests.engines.killing import MORTALS, EngineLife, Killed, last_readings, run_with_kills
 from tests.engines.scenario import ALL_TIME, ENDPOINT, NAMESPACE
 from tests.long_sample import SAMPLED
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
@@ -18,7 +18,7 @@ from tierscope.storage.duckdb_reader import DuckDbReader
 
 pytestmark = pytest.mark.long
 
-KILLS = 2 if SAMPLED else 20
+KILLS = len(MORTALS) if SAMPLED else 20
 
 LAST_SECONDS = 2.0
 """What an engine counted or answered this long before its death may have died with it: the probe sends
@@ -103,7 +103,7 @@ def test_every_life_was_lived(killed, stored):
     """As many lives as kills, each with answers; the store knows every run of the exporter."""
     engine_kills = sum(life.killed_unix_seconds is not None for life in killed.engines)
 
-    assert engine_kills + len(killed.exporters) - 1 == KILLS
+    assert engine_kills + len(killed.exporters) - 1 + killed.collectors - 1 == KILLS
     assert len(killed.engines) == engine_kills + 1
     assert all(stored.of(life, "served") for life in killed.engines)
     assert stored.feeds == len(killed.exporters)

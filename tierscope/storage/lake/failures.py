@@ -23,7 +23,7 @@ _FAILURES = (
     ),
     Failure(
         r"[Tt]ransaction conflict|Failed to commit DuckLake transaction.*(conflict|retr|snapshot)"
-        r"|could not serialize access|deadlock detected|tierscope_fence: ",
+        r"|could not serialize access|deadlock detected|lake_fence: ",
         "another collector wrote to the lake at the same time",
         "try again; collectors do so by themselves",
         StoreContended,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from tierscope.storage.database import Database
 from tierscope.storage.lake.place import BEGAN, ask_postgres, tell_postgres
 
-TRIGGER = "tierscope_fence"
+TRIGGER = "lake_fence"
 """The trigger's, its function's and its table's name. A fence of another kind is one of another name."""
 
 FENCING_LOCK = 0x7469_6566
