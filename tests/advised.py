@@ -104,14 +104,15 @@ def followed(config: TestbedConfig) -> Followed | Recommendation:
     before = run_fleet(config)
     advise = Advisor() if config.routing is RoutingPolicy.ROUNDROBIN else recommend
     document = advise(before, Testbed(config).deployment(), now_unix_seconds=SPAN)
-    changed = dict(_changed(document))
-    if not document.changes or changed.get("routing", config.routing) not in ROUTERS:
+    told = dict(changed(document))
+    if not document.changes or told.get("routing", config.routing) not in ROUTERS:
         return document
-    after = run_fleet(replace(config, **changed, duration_seconds=2 * SPAN))
+    after = run_fleet(replace(config, **told, duration_seconds=2 * SPAN))
     return Followed(config, document, came(before.window, 0.3 * SPAN), came(after.window, SPAN))
 
 
-def _changed(document: Recommendation) -> Iterator[tuple[str, object]]:
+def changed(document: Recommendation) -> Iterator[tuple[str, object]]:
+    """The settings of a testbed that follows advice."""
     for change in document.changes:
         match change.kind:
             case ChangeKind.TIER_SIZE:
