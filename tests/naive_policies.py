@@ -44,8 +44,8 @@ def s3fifo(paths: Sequence[Path], capacity: int) -> list[int]:
     main: list[int] = []
     ghosts: list[int] = []
     uses: dict[int, int] = {}
-    most_small = max(capacity // 10, 1)
-    most_ghosts = max(capacity - most_small, 1)
+    most_small, most_ghosts = max(capacity // 10, 1), capacity * 9 // 10
+    filling = True
     hits = []
     for path in paths:
         hits.append(leading(path, [*small, *main]))
@@ -53,21 +53,24 @@ def s3fifo(paths: Sequence[Path], capacity: int) -> list[int]:
             if block in small or block in main:
                 uses[block] = min(uses[block] + 1, 3)
                 continue
+            known = block in ghosts
+            ghosts = [ghost for ghost in ghosts if ghost != block]
             while len(small) + len(main) == capacity:
-                if len(small) > most_small or not main:
-                    victim = small.pop(0)
-                    if uses[victim] > 1:
-                        uses[victim] = 0
-                        main.append(victim)
-                    elif victim not in ghosts:
-                        ghosts = [*ghosts, victim][-most_ghosts:]
-                elif uses[main[0]]:
-                    uses[main[0]] -= 1
-                    main.append(main.pop(0))
-                else:
+                filling = False
+                if len(main) > capacity - most_small or not small:
+                    while uses[main[0]]:
+                        uses[main[0]] -= 1
+                        main.append(main.pop(0))
                     main.pop(0)
+                    continue
+                while small and uses[small[0]] > 1:
+                    uses[small[0]] = 0
+                    main.append(small.pop(0))
+                if small:
+                    ghosts.append(small.pop(0))
+                    ghosts = ghosts[max(len(ghosts) - most_ghosts, 0) :]
             uses[block] = 0
-            (main if block in ghosts else small).append(block)
+            (main if known or (filling and len(small) >= most_small) else small).append(block)
     return hits
 
 

@@ -2,7 +2,9 @@
 
 A tenth of the room is the small queue. What leaves it unused leaves a ghost; what comes back while its ghost
 is remembered enters the main queue, as does what was used twice. A main block that was used goes round again.
-Paths are stored leaf first, so that a prefix outlives its continuations.
+The order of it all is libCacheSim's, whose authors are the policy's: the small queue gives way first unless
+the main one is over its share, and until something has to go, what the small one has no room for enters the
+main. Paths are stored leaf first, so that a prefix outlives its continuations.
 """
 
 from __future__ import annotations
@@ -18,21 +20,32 @@ from tierscope.traces.paths import Paths
 
 MOST_USES = 3
 ABSENT, SMALL, MAIN = 0, 1, 2
+NOT_LINKED = -1
 
 
 class Queues(NamedTuple):
-    """Three rings and where each block is; `ends` holds head and length of the small, main and ghost ring.
+    """Two rings, the ghosts, and where each block is; `ends` holds head and length of small and main.
 
-    `where`, `uses` and `ghost` are (n_ids,); `ghost` is 1 for a block whose ghost is remembered.
+    `where` and `uses` are (n_ids,). `newer` and `older` (n_ids + 1,) link the ghosts, the last entry being
+    both ends; NOT_LINKED where a block has none. `counts`: ghosts, and blocks ever evicted.
     """
 
     where: NDArray[np.int8]
     uses: NDArray[np.int8]
-    ghost: NDArray[np.int8]
     small: Int32Array
     main: Int32Array
-    ghosts: Int32Array
     ends: Int64Array
+    newer: Int32Array
+    older: Int32Array
+    counts: Int64Array
+
+
+class Room(NamedTuple):
+    """Blocks that the small and the main queue have room for, and ghosts that are remembered."""
+
+    small: int
+    main: int
+    ghosts: int
 
 
 @njit(cache=True)
@@ -42,8 +55,9 @@ def leading_hits(paths: Paths, capacity_blocks: int) -> Int32Array:
     hits = np.zeros(n, np.int32)
     if capacity_blocks < 1:
         return hits
-    queues = _empty(paths.n_ids, capacity_blocks)
-    small_blocks = max(capacity_blocks // 10, 1)
+    queues = _empty(paths.n_ids)
+    small = max(capacity_blocks // 10, 1)
+    room = Room(small, capacity_blocks - small, capacity_blocks * 9 // 10)
     for request in range(n):
         path = paths.ids[paths.offsets[request] : paths.offsets[request + 1]]
         while hits[request] < len(path) and queues.where[path[hits[request]]] != ABSENT:
@@ -51,24 +65,25 @@ def leading_hits(paths: Paths, capacity_blocks: int) -> Int32Array:
         for block in path[::-1]:
             if queues.where[block] != ABSENT:
                 queues.uses[block] = min(queues.uses[block] + 1, MOST_USES)
-                continue
-            while queues.ends[1] + queues.ends[3] >= capacity_blocks:
-                _make_room(queues, small_blocks)
-            _store(queues, block)
+            else:
+                _store(queues, room, block)
     return hits
 
 
 @njit(cache=True)
-def _empty(n_ids: int, capacity_blocks: int) -> Queues:
+def _empty(n_ids: int) -> Queues:
     ring = max(n_ids, 1)
+    newer = np.full(n_ids + 1, NOT_LINKED, np.int32)
+    newer[n_ids] = n_ids
     return Queues(
         np.zeros(n_ids, np.int8),
         np.zeros(n_ids, np.int8),
-        np.zeros(n_ids, np.int8),
         np.zeros(ring, np.int32),
         np.zeros(ring, np.int32),
-        np.zeros(max(capacity_blocks - max(capacity_blocks // 10, 1), 1), np.int32),
-        np.zeros(6, np.int64),
+        np.zeros(4, np.int64),
+        newer,
+        newer.copy(),
+        np.zeros(2, np.int64),
     )
 
 
@@ -87,9 +102,19 @@ def _pop(ring: Int32Array, ends: Int64Array, which: int) -> int:
 
 
 @njit(cache=True)
-def _store(queues: Queues, block: int) -> None:
+def _store(queues: Queues, room: Room, block: int) -> None:
+    """Make room and take in a block: into the main queue if its ghost is remembered, which then goes."""
+    known = queues.newer[block] != NOT_LINKED
+    if known:
+        _forget(queues, block)
+    while queues.ends[1] + queues.ends[3] >= room.small + room.main:
+        if queues.ends[3] > room.main or queues.ends[1] == 0:
+            _evict_main(queues)
+        else:
+            _evict_small(queues, room)
     queues.uses[block] = 0
-    if queues.ghost[block]:
+    filling = queues.counts[1] == 0 and queues.ends[1] >= room.small
+    if known or filling:
         queues.where[block] = MAIN
         _push(queues.main, queues.ends, 1, block)
     else:
@@ -98,9 +123,9 @@ def _store(queues: Queues, block: int) -> None:
 
 
 @njit(cache=True)
-def _make_room(queues: Queues, small_blocks: int) -> None:
-    """Drop one block, or move one from the small queue to the main one."""
-    if queues.ends[1] > small_blocks or queues.ends[3] == 0:
+def _evict_small(queues: Queues, room: Room) -> None:
+    """Move what was used twice to the main queue, until something was not and leaves a ghost."""
+    while queues.ends[1]:
         block = _pop(queues.small, queues.ends, 0)
         if queues.uses[block] > 1:
             queues.uses[block] = 0
@@ -108,23 +133,41 @@ def _make_room(queues: Queues, small_blocks: int) -> None:
             _push(queues.main, queues.ends, 1, block)
         else:
             queues.where[block] = ABSENT
-            _remember(queues, block)
-        return
+            queues.counts[1] += 1
+            _remember(queues, room, block)
+            return
+
+
+@njit(cache=True)
+def _evict_main(queues: Queues) -> None:
+    """Send round what was used, until something was not."""
     while True:
         block = _pop(queues.main, queues.ends, 1)
         if queues.uses[block] == 0:
             queues.where[block] = ABSENT
+            queues.counts[1] += 1
             return
         queues.uses[block] -= 1
         _push(queues.main, queues.ends, 1, block)
 
 
 @njit(cache=True)
-def _remember(queues: Queues, block: int) -> None:
-    """Leave a ghost; the oldest one goes when there are as many as the main queue has room for."""
-    if queues.ghost[block]:
-        return
-    if queues.ends[5] == len(queues.ghosts):
-        queues.ghost[_pop(queues.ghosts, queues.ends, 2)] = 0
-    queues.ghost[block] = 1
-    _push(queues.ghosts, queues.ends, 2, block)
+def _remember(queues: Queues, room: Room, block: int) -> None:
+    """Leave a ghost; the oldest one goes when there are too many."""
+    end = len(queues.newer) - 1
+    newest = queues.older[end]
+    queues.newer[newest] = block
+    queues.older[block] = newest
+    queues.newer[block] = end
+    queues.older[end] = block
+    queues.counts[0] += 1
+    if queues.counts[0] > room.ghosts:
+        _forget(queues, queues.newer[end])
+
+
+@njit(cache=True)
+def _forget(queues: Queues, block: int) -> None:
+    queues.newer[queues.older[block]] = queues.newer[block]
+    queues.older[queues.newer[block]] = queues.older[block]
+    queues.newer[block] = queues.older[block] = NOT_LINKED
+    queues.counts[0] -= 1
