@@ -5,21 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.planted_costs import NOISES, TRUE, in_both, seconds_of
 from tierscope.analytics.ttft import fit_ttft
-
-TRUE = np.array([0.025, 9e-5, 5e-6, 2.5e-5])
-"""Seconds: fixed, and for a computed, an L1 and an L2 token."""
 
 
 def requests(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Token columns and times with 20 % log-normal noise and 5 % outliers of three to ten times."""
-    prompt = rng.lognormal(8, 1, n)
-    hit = prompt * rng.beta(0.5, 0.5, n)
-    l1 = hit * rng.random(n)
-    tokens = np.column_stack((prompt - hit, l1, hit - l1))
-    seconds = (TRUE[0] + tokens @ TRUE[1:]) * rng.lognormal(0, 0.2, n)
-    seconds[rng.random(n) < 0.05] *= rng.uniform(3, 10)
-    return tokens, seconds
+    tokens = in_both(n, rng)
+    return tokens, seconds_of(tokens, NOISES["log-normal 20 %"], rng)
 
 
 def test_planted_costs_are_found_despite_outliers():
