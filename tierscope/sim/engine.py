@@ -5,6 +5,7 @@ order in which requests were admitted, and then admits who waits, first come fir
 budget and memory. A prompt is matched when it is admitted, not when it comes. What the lower tiers hand up is
 loaded beside the steps. Without memory for one more block the youngest request is thrown out and waits
 again. Steps of decoding alone are taken many at once: nothing changes between them but the time they take.
+What an engine tells of itself, its page and the blocks it stores, it tells when a step has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numba import njit
 from tierscope.domain.trace import Int32Array
 from tierscope.sim.jobs import NOT_YET, Records, World
 from tierscope.sim.lmcache import Found, look_up, release, store, touch
-from tierscope.sim.memory import grow, leading, pin, unpin
+from tierscope.sim.memory import NAMELESS, PINNED, grow, leading, pin, unpin
 from tierscope.traces.paths import Paths
 
 FOREVER = np.inf
@@ -60,6 +61,7 @@ def path_of(paths: Paths, request: int) -> Int32Array:
 @njit(cache=True)
 def _step(world: World, replica: int, until: float) -> None:
     engine, times = world.engines[replica], world.times
+    engine.began = engine.clock
     decoding, context = _decoding(world, replica)
     prefill, pairs = _plan_prefill(world, replica, times.step_tokens - decoding)
     if prefill == 0 and decoding == 0:
@@ -193,6 +195,8 @@ def _wait_for_loads(world: World, replica: int, until: float) -> None:
     for i in range(engine.running):
         ready = min(ready, world.jobs[world.running[replica, i]].ready_seconds)
     engine.clock = max(engine.clock, ready)
+    _write_page(world, replica)
+    engine.shown_waiting, engine.shown_busy = engine.next_waiting, engine.next_busy
 
 
 @njit(cache=True)
@@ -240,6 +244,16 @@ def _end_step(world: World, replica: int, steps: int) -> None:
             i += 1
         else:
             _throw_out_youngest(world, replica)
+    engine.shown_waiting, engine.shown_busy = engine.next_waiting, engine.next_busy
+    _write_page(world, replica)
+
+
+@njit(cache=True)
+def _write_page(world: World, replica: int) -> None:
+    """What its page tells from the engine's clock on; blocks that are cached but in nobody's use are free."""
+    engine, counts = world.engines[replica], world.memory.counts[replica]
+    engine.next_waiting = engine.waiting
+    engine.next_busy = counts[PINNED] + counts[NAMELESS]
 
 
 @njit(cache=True)

@@ -55,9 +55,15 @@ JOB = np.dtype(
 ENGINE = np.dtype(
     [
         ("clock", "f8"),  # when its next step begins
+        ("began", "f8"),  # when the last one did
         ("head", "i8"),  # of its queue, a ring
         ("waiting", "i8"),
         ("running", "i8"),
+        # what its page tells: until the clock, and from then on (requests that wait, blocks in use)
+        ("shown_waiting", "i8"),
+        ("shown_busy", "i8"),
+        ("next_waiting", "i8"),
+        ("next_busy", "i8"),
     ]
 )
 

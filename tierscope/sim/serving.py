@@ -18,6 +18,7 @@ from tierscope.sim.paths import block_paths, blocks_a_chunk, chunk_paths, with_a
 from tierscope.sim.routers.arrivals import arrivals_of
 from tierscope.sim.routers.gateway import Index, Weights
 from tierscope.sim.routers.least_asked import nothing_asked
+from tierscope.sim.routers.pages import unread
 from tierscope.sim.routers.session import owners
 from tierscope.sim.routing import GATEWAY, KVAWARE, PLACED, Router, run
 from tierscope.traces.paths import Paths
@@ -149,6 +150,7 @@ def _router(trace: Trace, fleet: Fleet, n_ids: int, *, placed: bool) -> Router:
             fleet.index.tokens // trace.block_tokens,
         ),
         remembered_blocks=fleet.index.prompt_tokens // trace.block_tokens,
+        pages=unread(fleet.replicas),
         asked=nothing_asked(fleet.replicas, trace.requests),
     )
 

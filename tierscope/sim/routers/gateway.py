@@ -1,20 +1,19 @@
 """The inference gateway: scorers added up by weight, the highest sum wins, ties at random.
 
-It scores what waits (the fewest 1, the most 0, all equal 1), the share of KV memory that is free, and how
-much of the prompt it remembers to have sent to a replica. That memory is an LRU a replica, of its own
-making: it is not told what the engine evicted, nor what L1 and L2 still have. All is learned when a request
-is routed.
+It scores what waits (the fewest 1, the most 0, all equal 1) and the share of KV memory that is free, both as
+the engines' pages told when it read them last, and how much of the prompt it remembers to have sent to a
+replica. That memory is an LRU a replica, of its own making: it is not told what the engine evicted, nor what
+L1 and L2 still have. All is learned when a request is routed.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from numba import njit
 
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
-from tierscope.sim.memory import NAMELESS, PINNED, Memory, leading, pin, unpin
+from tierscope.sim.memory import Memory, pin, unpin
 
 INDEX_TOKENS = 131_072
 """What of a prompt is remembered, from its start."""
@@ -41,19 +40,14 @@ class Weights(NamedTuple):
 
 
 @njit(cache=True)
-def pick(
-    weights: Weights, waiting: Int64Array, memory: Memory, index: Memory, path: Int32Array, draw: float
-) -> int:
-    """The replica for a prompt's blocks. `waiting` (replicas,) requests; `draw` is a number from 0 to 1."""
-    replicas = len(waiting)
-    scores = np.zeros(replicas)
-    for replica in range(replicas):
-        counts = memory.counts[replica]
-        busy = (counts[PINNED] + counts[NAMELESS]) / max(memory.capacity_blocks, 1)
-        scores[replica] = weights.queue * _fewest(waiting, replica) + weights.kv_cache * (1 - busy)
-        if len(path):
-            known = leading(index, replica, path, len(path))
-            scores[replica] += weights.prefix * known / len(path)
+def pick(weights: Weights, waiting: Int64Array, busy: FloatArray, known: FloatArray, draw: float) -> int:
+    """The replica for a prompt; `draw` is a number from 0 to 1.
+
+    `waiting` requests, the `busy` share of KV memory and the `known` share of the prompt: (replicas,) each.
+    """
+    scores = weights.kv_cache * (1 - busy) + weights.prefix * known
+    for replica in range(len(scores)):
+        scores[replica] += weights.queue * _fewest(waiting, replica)
     return _highest(scores, draw)
 
 

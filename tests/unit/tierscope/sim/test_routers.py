@@ -10,7 +10,7 @@ from tierscope.domain.deployment import RoutingPolicy
 from tierscope.domain.errors import BadInput
 from tierscope.sim import routers
 from tierscope.sim.lmcache import empty_shelves
-from tierscope.sim.memory import empty_memory, pin, unpin
+from tierscope.sim.memory import empty_memory, leading, pin, unpin
 from tierscope.sim.routers import gateway, kvaware
 from tierscope.sim.routers.arrivals import arrivals_of
 from tierscope.sim.routers.least_asked import count, least_asked, nothing_asked
@@ -150,11 +150,11 @@ def test_kvaware_goes_to_the_first_registered_holder(held, tokens, expected):
 
 def gateway_pick(waiting=(0, 0, 0), busy=(0, 0, 0), known=(0, 0, 0), draw=0.5):
     """A pick among three replicas of ten blocks, for a prompt of eight."""
-    memory, remembered = empty_memory(3, 16, 10), empty_memory(3, 16, 10)
+    remembered = empty_memory(3, 16, 10)
     for replica in range(3):
-        pin(memory, replica, np.arange(8, 8 + busy[replica], dtype=np.int32), 0)
         gateway.learn(remembered, replica, PROMPT[: known[replica]])
-    return gateway.pick(gateway.Weights(), np.array(waiting, np.int64), memory, remembered, PROMPT, draw)
+    shares = np.array([leading(remembered, replica, PROMPT, 8) / 8 for replica in range(3)])
+    return gateway.pick(gateway.Weights(), np.array(waiting, np.int64), np.array(busy) / 10, shares, draw)
 
 
 @pytest.mark.parametrize(

@@ -224,3 +224,45 @@ def test_the_knee_is_where_waiting_doubles_the_ttft():
 def test_a_load_that_never_queues_has_no_knee():
     """Within sixteen times the recorded speed the mean does not double."""
     assert knee_speed(trace_of(unrelated(20)), fleet()) is None
+
+
+LONG = 60
+"""Blocks of a prompt that takes an engine of TIMES a step of almost a second."""
+
+
+def test_all_that_comes_during_a_long_step_finds_the_same_replica_free():
+    """Two replicas decode; while the third computes a prompt, its page is the one before, and all follow."""
+    first = [[4 * i + k for k in range(4)] for i in range(2)]
+    then = [[100 + LONG * i + k for k in range(LONG)] for i in range(8)]
+    trace = at(trace_of(first + then, output=400), 0, 0.5, *(1 + 0.1 * np.arange(8)))
+    by_load = fleet(3, NO_TIERS, RoutingPolicy.GATEWAY, weights=Weights(1, 1, 0))
+    picks = serve(trace, by_load).replica
+
+    assert len(set(picks[:3].tolist())) == 3
+    assert set(picks[2:].tolist()) == {picks[2]}
+
+
+def test_a_page_that_was_read_again_sends_the_next_one_elsewhere():
+    """The same, but the last comes when the long step has ended."""
+    first = [[4 * i + k for k in range(4)] for i in range(2)]
+    then = [[100 + LONG * i + k for k in range(LONG)] for i in range(2)]
+    trace = at(trace_of(first + then, output=400), 0, 0.5, 1, 2.1)
+    picks = serve(trace, fleet(3, NO_TIERS, RoutingPolicy.GATEWAY, weights=Weights(1, 1, 0))).replica
+
+    assert picks[3] != picks[2]
+
+
+def test_a_gateway_is_told_of_blocks_when_their_step_has_ended():
+    """One prompt twenty times in the first one's step: it is not told yet. One by memory knows at once."""
+    trace = at(trace_of([list(range(LONG))] * 21, output=2), *(0.04 * np.arange(20)), 9)
+    told, remembering = (
+        serve(
+            trace,
+            fleet(2, NO_TIERS, RoutingPolicy.GATEWAY, weights=Weights(0, 0, 1), index=Index(precise=precise)),
+        )
+        for precise in (True, False)
+    )
+
+    assert set(told.replica[:20].tolist()) == {0, 1}
+    assert set(remembering.replica.tolist()) == {remembering.replica[0]}
+    assert told.split.l0[20] == LONG * BLOCK
