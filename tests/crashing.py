@@ -7,7 +7,7 @@ import os
 import random
 import resource
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from tierscope.storage.store import Store
 
 ALL_TIME = TimeSpan(0.0, 1e11)
 BATCHES = 60
+LIFE_SECONDS = 86_400.0
+"""How much later than in its life before an exporter tells in the next what is of then."""
 
 KINDS = (
     "kill",
@@ -105,9 +107,10 @@ def batches(seed: int) -> list[FeedBatch]:
 
 def held(kind: str, seed: int, first: int) -> list[FeedBatch]:
     """What the exporter tells after the crash: what it holds from `first` on; all anew if it died, too."""
-    if kind == "exporter killed":
-        return Ledger(seed, incarnation=8).batches(BATCHES)
-    return batches(seed)[first:]
+    if kind != "exporter killed":
+        return batches(seed)[first:]
+    again = Ledger(seed, incarnation=8).batches(BATCHES)
+    return [replace(one, at_unix_seconds=one.at_unix_seconds + LIFE_SECONDS) for one in again]
 
 
 def admissions(told: Iterable[FeedBatch]) -> int:
