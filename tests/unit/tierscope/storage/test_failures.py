@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from tierscope.storage.failures import explained
-from tierscope.storage.lake.failures import lake_explained
+from tierscope.storage.lake.failures import StoreContended, lake_explained
 
 
 @pytest.mark.parametrize(
@@ -138,3 +138,24 @@ def test_the_tls_of_an_object_store_is_not_taken_for_postgresqls():
     )
 
     assert "PostgreSQL" not in lake_explained(duckdb.Error(said), "a lake").what
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'IO Error: Cannot open file "/lake/main/requests/ducklake-01a2.parquet": No such file or directory',
+        'HTTP Error: Unable to connect to URL "http://s3/lake/main/ducklake-01a2.parquet": 404 (Not Found)',
+        "Failed to commit DuckLake transaction: ERROR:  lake_fence: table 7 has changed since snapshot 12",
+    ],
+)
+def test_who_began_with_a_state_of_the_lake_that_is_gone_tries_again(said):
+    """Its files are deleted, or the fence refuses it: with what it then sees it may succeed."""
+    assert isinstance(lake_explained(duckdb.Error(said), "a lake"), StoreContended)
+
+
+def test_a_user_who_may_not_build_the_fence_is_told_who_may():
+    """Collectors want the rights of whoever made the lake."""
+    error = lake_explained(duckdb.Error("ERROR:  must be owner of table ducklake_snapshot_changes"), "a lake")
+
+    assert "does not let this user" in error.what
+    assert "user that made the lake" in error.fix
