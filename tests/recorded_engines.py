@@ -13,8 +13,11 @@ from tests.captured import lmcache_records
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.split import Split
 from tierscope.domain.trace import Trace
+from tierscope.domain.window import RequestWindow
 
 Record = Mapping[str, object]
+FEWEST_TOKENS = 4
+"""Of an answer that tells how long a step took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +106,68 @@ def admissions_of(
     return sorted(told, key=lambda one: one.arrived_unix_seconds)
 
 
+def stored_admissions(window: RequestWindow, engine: Sequence[Record]) -> list[Admission]:
+    """What a store has of one engine's requests, whose clients repeat answers word by word; by arrival.
+
+    A store does not keep how long an answer was: that is the engine's record of its end.
+    """
+    said = {record["rid"]: int(record["out"]) for record in engine if record["t"] == "finish"}
+    admitted = {record["ts"]: str(record["rid"]) for record in engine if record["t"] == "admit"}
+    told = []
+    for request, at in enumerate(window.at_unix_seconds.tolist()):
+        rid, first, end = admitted[at], window.offsets[request], window.offsets[request + 1]
+        split = TokenSplit(
+            *(int(part[request]) for part in (window.prompt, window.l0, window.l1, window.l2)),
+            external=int(window.external[request]),
+            computed=int(window.computed[request]),
+        )
+        session = int(window.session[request])
+        told.append(
+            Admission(
+                rid,
+                at - float(window.queue_seconds[request]),
+                tuple(window.block_hashes[first:end].tolist()),
+                said[rid],
+                split,
+                str(session) if session else None,
+            )
+        )
+    return sorted(told, key=lambda one: one.arrived_unix_seconds)
+
+
+def step_seconds(engine: Sequence[Record]) -> float:
+    """How long an engine's step took, in the median answer: each step is a token of it."""
+    first = {record["rid"]: float(record["ts"]) for record in engine if record["t"] == "first"}
+    ended = [record for record in engine if record["t"] == "finish" and record["rid"] in first]
+    return float(
+        np.median(
+            [
+                (one["ts"] - first[one["rid"]]) / (one["out"] - 1)
+                for one in ended
+                if one["out"] > FEWEST_TOKENS
+            ]
+        )
+    )
+
+
 def captured(run: Path) -> tuple[list[Record], list[Record]]:
     """The records of both probes in a captured run; none of the cache server where there was none."""
     lines = (run / "records.jsonl").read_text("utf-8").splitlines()
     events = run / "lmcache_events.jsonl"
     cache = list(lmcache_records(events)) if events.exists() else []
     return [json.loads(line) for line in lines], cache
+
+
+def stored_run(path: Path) -> tuple[list[Admission], dict[str, float]]:
+    """What a store had of a captured run, and the sizes and times that its servers had."""
+    document = json.loads(path.read_text("utf-8"))
+    admissions = [
+        Admission(
+            **{**one, "block_hashes": tuple(one["block_hashes"]), "tokens": TokenSplit(**one["tokens"])}
+        )
+        for one in document.pop("admissions")
+    ]
+    return admissions, document
 
 
 def looked(cache: Sequence[Record]) -> float:

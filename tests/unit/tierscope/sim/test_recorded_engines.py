@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from tests.captured import lmcache_records
-from tests.recorded_engines import admissions_of, captured, looked, points_off, split_of, trace_of
+from tests.recorded_engines import (
+    admissions_of,
+    captured,
+    looked,
+    points_off,
+    split_of,
+    stored_run,
+    trace_of,
+)
 from tierscope.domain.deployment import RoutingPolicy
 from tierscope.sim.fleet import TierSizes, as_lmcache, workload_of
 from tierscope.sim.jobs import StepTimes
@@ -74,6 +82,31 @@ def test_each_tier_has_of_each_prompt_what_vllm_and_lmcache_had(observer, in_tim
     assert [part.tolist() for part in replayed] == [part.tolist() for part in real]
     assert points_off(replayed, real) == {"l0": 0, "l1": 0, "l2": 0}
     assert real.l2.sum() == 1_472
+
+
+@pytest.mark.parametrize(("run", "most_points_off"), [("one_by_one", 0.0), ("together", 1.0)])
+def test_chains_of_a_store_hit_where_they_hit_in_the_servers(fixtures, run, most_points_off):
+    """Tiers that overflow: to the token in each prompt of one client, within a point for three at once."""
+    admissions, told = stored_run(fixtures / "captures" / "chains" / f"{run}.json")
+    trace = trace_of(admissions, BLOCK_TOKENS, told["looked_unix_seconds"])
+    step_seconds = told["step_seconds"] if run == "together" else 1e-5
+    fleet = Fleet(
+        replicas=1,
+        sizes=TierSizes(l0_blocks=told["l0_blocks"], l1_chunks=told["l1_chunks"], l2_chunks=ENDLESS),
+        policy=RoutingPolicy.ROUNDROBIN,
+        chunk_tokens=CHUNK_TOKENS,
+        keeps_loads=False,
+        l1_watermark_ratio=told["watermark_ratio"],
+        l1_eviction_ratio=told["eviction_ratio"],
+        times=StepTimes(step_seconds, 0.0, 0.0, 0.0, most_running=4),
+    )
+
+    replayed, real = serve(trace, fleet, np.zeros(trace.requests, np.int32)).split, split_of(admissions)
+
+    assert min(part.sum() for part in real) > 1_000
+    assert max(map(abs, points_off(replayed, real).values())) <= most_points_off
+    if not most_points_off:
+        assert [part.tolist() for part in replayed] == [part.tolist() for part in real]
 
 
 @pytest.mark.parametrize(
