@@ -49,6 +49,12 @@ END_SESSIONS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'tierscope/%'"
 )
 
+END_COMMITTING = (
+    "SELECT pg_terminate_backend(pid) FROM pg_locks "
+    "WHERE relation = 'ducklake_snapshot'::regclass AND mode = 'RowExclusiveLock'"
+)
+"""As a lease that has ended does: whoever was stopped inside a commit would hold everybody else."""
+
 
 def opened(lake: Lake) -> Store:
     return Store.open(*lake, clock=lambda: START)
@@ -76,9 +82,10 @@ def own(lake: Lake, kind: str, seed: int, acknowledge: Connection) -> None:
     os._exit(0)
 
 
-def overtake(lake: Lake, seed: int, rng: random.Random) -> None:
+def overtake(lake: Lake, server: Postgres, seed: int, rng: random.Random) -> None:
     """What another collector does meanwhile: append the same, join files, forget earlier states."""
     with opened(lake) as other:
+        server.ask(lake.name.partition("dbname=")[2].split()[0], END_COMMITTING)
         for _ in range(3):
             other.append(batches(seed)[: rng.randrange(BATCHES)])
             other.maintained(keep_snapshots_seconds=0)
@@ -103,7 +110,7 @@ def write_and_crash(lake: Lake, server: Postgres, kind: str, seed: int) -> int:
                 other.append(batches(seed)[: rng.randrange(BATCHES)])
         elif kind == "stopped and woken":
             with stopped(owner.pid):
-                overtake(lake, seed, rng)
+                overtake(lake, server, seed, rng)
             owner.join(rng.random())
         elif kind == "PostgreSQL crashed":
             server.restart(crash=True)
