@@ -25,23 +25,18 @@ MENDING = (FAILURE, EXPIRY, ISOLATION, CAPACITY)
 class Willing(Cache):
     """A cache server by the testbed's own rules, but for one: it makes room for what it would refuse."""
 
-    def __init__(self, config: TestbedConfig) -> None:
-        super().__init__(
-            Pool(
-                capacity_bytes=0,
-                chunk_bytes=config.chunk_bytes,
-                workers=1,
-                block_bytes=0,
-                ttl_seconds=None,
-                ttl_check_seconds=1.0,
-            ),
-            capacity_chunks=config.l1_chunks,
-            chunk_tokens=config.tokens_per_chunk,
-            watermark_ratio=config.l1_watermark_ratio,
-            eviction_ratio=config.l1_eviction_ratio,
-            store_batch_chunks=config.store_batch_chunks,
-            retain_loads=config.l1_retain_loads,
+    @classmethod
+    def alone(cls, config: TestbedConfig) -> Willing:
+        """One of a replica of this testbed, over a pool that keeps nothing."""
+        nothing = Pool(
+            capacity_bytes=0,
+            chunk_bytes=config.chunk_bytes,
+            workers=1,
+            block_bytes=0,
+            ttl_seconds=None,
+            ttl_check_seconds=1.0,
         )
+        return cls.of(config, nothing)
 
     def serve(self, chunks: Sequence[int], at_seconds: float) -> None:
         """Look a prompt up, keep what is new of it, and touch all of it."""
@@ -60,7 +55,7 @@ class Server:
     def __init__(self, config: TestbedConfig) -> None:
         self.refused_last: set[int] = set()
         self.sent: set[int] = set()
-        self.willing = Willing(config)
+        self.willing = Willing.alone(config)
 
     def looked_up(
         self, request_id: str, number: int, chunks: Sequence[int], lookup: Lookup, at_seconds: float

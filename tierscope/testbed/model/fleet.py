@@ -56,7 +56,7 @@ class Fleet:
         self._router = ROUTERS[config.routing](config.replicas)
         self._unsettled = 0
         self._more_arrivals = True
-        caches = [self._new_cache(watch(index)) for index in range(config.replicas)]
+        caches = [Cache.of(config, self.pool, watch(index)) for index in range(config.replicas)]
         self.engines = [self._new_engine(index, cache, life=0) for index, cache in enumerate(caches)]
         self._lives = [0] * config.replicas
         if config.duration_seconds is not None:
@@ -128,19 +128,6 @@ class Fleet:
             self._unsettled -= 1
         else:
             self.schedule.at(follow_up.at_seconds, partial(self._arrive, follow_up))
-
-    def _new_cache(self, watch: CacheWatch | None) -> Cache:
-        config = self._config
-        return Cache(
-            self.pool,
-            capacity_chunks=config.l1_chunks,
-            chunk_tokens=config.tokens_per_chunk,
-            watermark_ratio=config.l1_watermark_ratio,
-            eviction_ratio=config.l1_eviction_ratio,
-            store_batch_chunks=config.store_batch_chunks,
-            retain_loads=config.l1_retain_loads,
-            watch=watch,
-        )
 
     def _new_engine(self, index: int, cache: Cache, *, life: int) -> Engine:
         config = self._config

@@ -6,8 +6,9 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
+from tierscope.testbed.config import TestbedConfig
 from tierscope.testbed.model.l2 import Pool
 
 
@@ -87,6 +88,20 @@ class Cache:
     else makes room, so a store that comes before the loop is refused. A lookup touches what it finds, and
     the end of a request all of its prompt, last chunk first, so that a prefix outlives its continuations.
     """
+
+    @classmethod
+    def of(cls, config: TestbedConfig, pool: Pool, watch: CacheWatch | None = None) -> Self:
+        """One of a replica of this testbed."""
+        return cls(
+            pool,
+            capacity_chunks=config.l1_chunks,
+            chunk_tokens=config.tokens_per_chunk,
+            watermark_ratio=config.l1_watermark_ratio,
+            eviction_ratio=config.l1_eviction_ratio,
+            store_batch_chunks=config.store_batch_chunks,
+            retain_loads=config.l1_retain_loads,
+            watch=watch,
+        )
 
     def __init__(
         self,
