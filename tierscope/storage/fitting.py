@@ -10,19 +10,16 @@ ROW_BYTES = 128
 """What a request takes in a `RequestWindow` beside its chain: fifteen arrays and what they are made from."""
 BLOCK_BYTES = 8
 
-_IN_ALL = f"""
-SELECT sum({BLOCK_BYTES} * blocks + {ROW_BYTES}) FROM requests
+_SERVED = """
+FROM requests
 WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
   AND status = 'served' AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end
 """
+_BYTES = f"sum({BLOCK_BYTES} * blocks + {ROW_BYTES})"
+_IN_ALL = f"SELECT {_BYTES} {_SERVED}"
 _FITTING = f"""
 WITH taken AS (
-  SELECT
-    admitted_unix_seconds,
-    sum({BLOCK_BYTES} * blocks + {ROW_BYTES}) OVER (ORDER BY admitted_unix_seconds DESC) AS bytes
-  FROM requests
-  WHERE hour BETWEEN $first_hour AND $last_hour AND namespace = $namespace AND endpoint = $endpoint
-    AND status = 'served' AND admitted_unix_seconds >= $start AND admitted_unix_seconds < $end
+  SELECT admitted_unix_seconds, {_BYTES} OVER (ORDER BY admitted_unix_seconds DESC) AS bytes {_SERVED}
 )
 SELECT min(admitted_unix_seconds) FROM taken WHERE bytes <= $most_bytes
 """
