@@ -10,13 +10,13 @@ from typing import Protocol
 
 from collectors.advice_figures import advice_figures
 from collectors.complaints import Complaints
-from collectors.worker import Worker
 from tierscope.advice.afterwards import outcomes_of
 from tierscope.advice.compared import Compared
 from tierscope.advice.foretold import Foretold
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
+from tierscope.domain.worker import Worker
 from tierscope.registry import advice_metrics as metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.duckdb_reader import DuckDbReader

@@ -11,12 +11,12 @@ import zmq
 from collectors.buffer import Buffer
 from collectors.complaints import Complaints
 from collectors.names import NameWatcher
-from collectors.worker import Worker
 from tierscope.domain.batch import FeedPosition
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.settings import FeedSource
 from tierscope.domain.tls_settings import FeedClientKeys
+from tierscope.domain.worker import Worker
 from tierscope.feed.feed_subscriber import FeedSubscriber
 from tierscope.feed.messages import StreamCounters
 from tierscope.feed.sockets import Context

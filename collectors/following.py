@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from collectors.complaints import Complaints
-from collectors.worker import Worker
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.identity import SourceId
 from tierscope.domain.settings import FeedSource
+from tierscope.domain.worker import Worker
 from tierscope.registry.types import Sample
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from collectors.complaints import Complaints
 from collectors.sharing import Mine, everything
-from collectors.worker import Worker
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.settings import CollectorSettings
+from tierscope.domain.worker import Worker
 from tierscope.registry import metrics, store_metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.retention import Keeping

@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from collectors.complaints import Complaints
-from collectors.worker import Worker
 from tierscope.advice.explain import MissCauses, misses_of
 from tierscope.advice.sizing.latency import ttft_model
 from tierscope.advice.thresholds import MOST_TTFT_RECORDS
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import TimeSpan
+from tierscope.domain.worker import Worker
 from tierscope.registry.miss_metrics import MISS_COST, MISS_SECONDS, MISS_TOKENS
 from tierscope.registry.types import Metric, Sample
 from tierscope.storage.reader import Reader

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from collectors.complaints import Complaints
-from collectors.worker import Worker
 from tierscope.analytics.regression.attribution import Cause
 from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression, State
 from tierscope.analytics.regression.endpoint import EndpointWatch
@@ -16,6 +15,7 @@ from tierscope.analytics.regression.words import named, sentence, since
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import RequestWindow, TimeSpan, changes_within
+from tierscope.domain.worker import Worker
 from tierscope.registry import regression_metrics as metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.reader import Reader

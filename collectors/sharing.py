@@ -14,9 +14,9 @@ from typing import Protocol
 
 from collectors.complaints import Complaints
 from collectors.following import FeedFollower, Receiver
-from collectors.worker import Worker
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.settings import FeedSource
+from tierscope.domain.worker import Worker
 from tierscope.registry.types import Sample
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from collectors.buffer import Buffer, FeedItem
 from collectors.complaints import Complaints
-from collectors.worker import Worker
 from tierscope.domain.errors import BadInput, StoreUnusable
+from tierscope.domain.worker import Worker
 from tierscope.registry import metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.ingest import Appended

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -16,6 +15,7 @@ from exporters.page_state import Position
 from tierscope.domain.errors import SourceUnreadable, TierscopeError
 from tierscope.domain.events import LedgerEntry
 from tierscope.domain.identity import SourceId
+from tierscope.domain.worker import Worker
 from tierscope.registry.types import Sample
 
 log = logging.getLogger(__name__)
@@ -82,27 +82,18 @@ class Desk:
             self.oddities.note(source, [lost])
 
 
-class PagePoller:
-    """Polls one source on a thread of its own until it is stopped."""
+class PagePoller(Worker):
+    """Polls one source, at once and then again and again, until it is stopped."""
 
     def __init__(
         self, page: PageSource, health: Health, desk: Desk, *, poll_seconds: float, timeout_seconds: float
     ) -> None:
+        super().__init__(f"poll {page.source}", daemon=True)
         self._page = page
         self._health = health
         self._desk = desk
         self._poll_seconds = poll_seconds
         self._timeout_seconds = timeout_seconds
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"poll {page.source}", daemon=True)
-
-    def start(self) -> None:
-        """Begin; the first poll is at once."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end; it does after the poll it is in."""
-        self._stopping.set()
 
     def join(self) -> None:
         """Wait until the thread has ended, but no longer than one answer may take.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -21,11 +20,12 @@ from exporters.pods.fetch import PodLister, node_of
 from exporters.pods.finder import PodFinder
 from exporters.pools import Pools
 from exporters.private import keyed_hash, load_key
-from exporters.sources import Shared, Sources, Worker, stop_all
+from exporters.sources import Shared, Sources, stop_all
 from exporters.streams import StreamReader
 from exporters.tenants import checked_tenant_series
 from exporters.wiring import StreamOpener
 from tierscope.domain.settings import ExporterSettings
+from tierscope.domain.worker import Worker
 from tierscope.feed.feed_publisher import FeedPublisher
 from tierscope.feed.sockets import Context
 from tierscope.registry.types import Sample
@@ -217,23 +217,13 @@ def named_after_node(settings: ExporterSettings) -> ExporterSettings:
     return replace(settings, name=node_of(settings.pods))
 
 
-class _Ticker:
+class _Ticker(Worker):
     """Does something again and again on a thread of its own."""
 
     def __init__(self, action: Callable[[], None], pause_seconds: float) -> None:
+        super().__init__("coverage", daemon=True)
         self._action = action
         self._pause_seconds = pause_seconds
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="coverage", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-
-    def join(self) -> None:
-        self._thread.join()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._pause_seconds):

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from exporters.engines import Engines
 from exporters.health import Health, Voice
@@ -23,6 +22,7 @@ from exporters.streams import Stream, StreamReader
 from exporters.wiring import StreamOpener, engine_id, mount_sources, page_sources
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.settings import ExporterSettings
+from tierscope.domain.worker import Worker
 from tierscope.registry.types import Sample
 
 log = logging.getLogger(__name__)
@@ -32,19 +32,6 @@ STREAM_FRESH_SECONDS = 5.0
 
 HEARTBEAT_FRESH_SECONDS = 30.0
 """How long a heartbeat speaks for an LMCache server; there are several in that time."""
-
-
-class Worker(Protocol):
-    """A thread of the exporter."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> None:
-        """Ask it to end."""
-
-    def join(self) -> None:
-        """Wait until it has ended."""
 
 
 @dataclass(frozen=True, slots=True)

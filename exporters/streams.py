@@ -17,6 +17,7 @@ from exporters.pages import Desk, fault
 from tierscope.domain.errors import BadInput, SourceUnreadable
 from tierscope.domain.events import LedgerEntry
 from tierscope.domain.requests import LateMove, RequestRecord
+from tierscope.domain.worker import Worker
 from tierscope.feed.messages import Gap, Message, Restart, StreamItem
 from tierscope.feed.stream_subscriber import StreamSubscriber, wait
 
@@ -198,7 +199,7 @@ class Stream:
             self.health.failed(_nobody(self.health))
 
 
-class StreamReader:
+class StreamReader(Worker):
     """Reads all streams on one thread until it is stopped: what they know of one another needs no locks.
 
     `on_record` is called with every request record after it was handed on, `on_late` with what is told of one
@@ -213,25 +214,12 @@ class StreamReader:
         on_record: Callable[[RequestRecord], None],
         on_late: Callable[[LateMove], None],
     ) -> None:
+        super().__init__("streams", daemon=True)
         self._streams = list(streams)
         self._changes: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
         self._desk = desk
         self._on_record = on_record
         self._on_late = on_late
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="streams", daemon=True)
-
-    def start(self) -> None:
-        """Begin to read."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait until the thread has ended; the sockets are then their opener's to close."""
-        self._thread.join()
 
     def add(self, streams: Sequence[Stream]) -> None:
         """Read these too, from now on."""
@@ -257,9 +245,9 @@ class StreamReader:
     def _change(self, change: Callable[[], None]) -> None:
         """Do something between two rounds of the thread, and wait for it; at once while it does not run."""
         done = threading.Event()
-        if self._thread.is_alive():
+        if self.alive:
             self._changes.put((change, done))
-            while self._thread.is_alive():
+            while self.alive:
                 if done.wait(WAIT_SECONDS):
                     return
         if not done.is_set():

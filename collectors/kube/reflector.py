@@ -11,8 +11,8 @@ from collectors.kube.client import Absent, Expired, Listed, Watch
 from collectors.kube.kinds import Kind
 from collectors.kube.objects import Kube
 from collectors.kube.state import Key, key_of, metadata_of, read_object
-from collectors.worker import Worker
 from tierscope.domain.errors import BadInput, SourceUnreadable
+from tierscope.domain.worker import Worker
 
 FIRST_PAUSE_SECONDS = 1.0
 MOST_PAUSE_SECONDS = 60.0

@@ -15,6 +15,7 @@ from collectors.kube.state import Cluster, Key
 from tierscope.domain.deployment import Deployment, Objective
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.kv_size import ModelShape
+from tierscope.domain.worker import Worker
 from tierscope.registry import metrics
 from tierscope.registry.types import Sample
 
@@ -24,7 +25,7 @@ SETTLE_SECONDS = 1.0
 """How long changes are gathered before the deployments are put together anew: a rollout is many changes."""
 
 
-class KubeWatcher:
+class KubeWatcher(Worker):
     """Watches every kind we read in some namespaces (none named: in all), and puts deployments together.
 
     `record` is given each deployment that is new or has changed. Nothing is told before every kind has been
@@ -42,30 +43,29 @@ class KubeWatcher:
         objective: Objective,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
+        super().__init__("kube-deployments")
         self._record = record
         self._complaints = complaints
         self._shapes = shapes
         self._objective = objective
         self._settle_seconds = settle_seconds
         self._changed = threading.Event()
-        self._stopping = threading.Event()
         self._current: dict[tuple[str, str], Deployment] = {}
         self._reflectors = tuple(
             Reflector(api, kind, namespace, self._changed.set, complaints)
             for kind in KINDS
             for namespace in ((namespaces or (None,)) if kind.namespaced else (None,))
         )
-        self._thread = threading.Thread(target=self._run, name="kube-deployments")
 
     def start(self) -> None:
         """Begin to watch."""
         for reflector in self._reflectors:
             reflector.start()
-        self._thread.start()
+        super().start()
 
     def stop(self) -> None:
         """Ask every thread to end."""
-        self._stopping.set()
+        super().stop()
         self._changed.set()
         for reflector in self._reflectors:
             reflector.stop()
@@ -74,13 +74,12 @@ class KubeWatcher:
         """Wait until every thread has ended."""
         for reflector in self._reflectors:
             reflector.join()
-        if self._thread.ident is not None:
-            self._thread.join()
+        super().join()
 
     @property
     def alive(self) -> bool:
         """Whether every thread runs."""
-        return self._thread.is_alive() and all(one.alive for one in self._reflectors)
+        return super().alive and all(one.alive for one in self._reflectors)
 
     def deployments(self) -> tuple[Deployment, ...]:
         """The deployments in force, by namespace and name; none before everything was listed once."""

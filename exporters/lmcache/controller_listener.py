@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 
 import zmq
 
@@ -12,6 +11,7 @@ from exporters.lmcache.controller import Controller, Message, answer_to, decode_
 from exporters.oddities import Oddity
 from exporters.pages import Desk, fault
 from tierscope.domain.errors import BadInput, BadSettings, SourceUnreadable, TierscopeError
+from tierscope.domain.worker import Worker
 from tierscope.feed.sockets import Context
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 15.0
 """How long no worker may have said anything before the source is said to be down."""
 
 
-class ControllerListener:
+class ControllerListener(Worker):
     """Takes what the workers of one engine push, and answers those that ask, on a thread of its own.
 
     Raises `BadSettings` for an address that cannot be bound.
@@ -39,6 +39,7 @@ class ControllerListener:
         reply_endpoint: str | None,
         context: Context,
     ) -> None:
+        super().__init__(f"controller {health.source}", daemon=True)
         self._controller = controller
         self._health = health
         self._desk = desk
@@ -46,8 +47,6 @@ class ControllerListener:
         self._pull = _bound(context, zmq.PULL, pull_endpoint)
         self._router = None if reply_endpoint is None else _bound(context, zmq.ROUTER, reply_endpoint)
         self._began: float | None = None
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"controller {health.source}", daemon=True)
 
     @property
     def pull_endpoint(self) -> str:
@@ -63,18 +62,6 @@ class ControllerListener:
     def reply_endpoint(self) -> str | None:
         """Where workers ask, wildcards resolved; None where nobody answers."""
         return None if self._router is None else self._router.getsockopt_string(zmq.LAST_ENDPOINT)
-
-    def start(self) -> None:
-        """Begin to listen."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait until the thread has ended."""
-        self._thread.join()
 
     def close(self) -> None:
         """Free the addresses; the thread must have ended."""

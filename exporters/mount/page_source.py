@@ -30,9 +30,6 @@ from tierscope.registry.types import Sample
 FIRST_ANSWER_SECONDS = 1.0
 """How long the first reading waits for the mount to say anything at all."""
 
-STOP_SECONDS = 2.0
-"""How long a scan is given to end; one step takes less, unless the mount hangs."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
@@ -134,8 +131,7 @@ class MountSource:
     def stop(self) -> None:
         """End the scan; one that hangs is left behind."""
         self._watcher.stop()
-        if self._started:
-            self._watcher.join(STOP_SECONDS)
+        self._watcher.join()
 
     def _take(self, scan: ScanResult, reading: PageReading) -> None:
         """Put one complete scan into a reading."""

@@ -17,6 +17,7 @@ from exporters.mount.scan import Scanner, ScanResult
 from exporters.mount.walk import Step
 from tierscope.domain.errors import SourceUnreadable
 from tierscope.domain.mount_settings import MountSettings
+from tierscope.domain.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,9 @@ SPACE_SECONDS = 5.0
 
 RETRY_SECONDS = 5.0
 """Pause before a mount that failed is tried again."""
+
+STOP_SECONDS = 2.0
+"""How long a scan is given to end; one step takes less, unless the mount hangs."""
 
 BURST_SECONDS = 0.25
 """How much unused allowance is kept: a scan may be as much ahead of its rates."""
@@ -71,7 +75,7 @@ class _Board:
     answered: threading.Event = field(default_factory=threading.Event)
 
 
-class Watcher:
+class Watcher(Worker):
     """Scans one mounted directory again and again until it is stopped.
 
     After an error it goes on where it was. It is a daemon: one that hangs in the mount does not keep the
@@ -87,6 +91,7 @@ class Watcher:
         monotonic: Callable[[], float],
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
+        super().__init__(f"mount {settings.pool}", daemon=True)
         self._settings = settings
         self._mount = mount
         self._scanner = scanner
@@ -95,24 +100,11 @@ class Watcher:
         self._board = _Board()
         self._pace = Pace(settings, monotonic)
         self._space_due = monotonic()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"mount {settings.pool}", daemon=True)
 
-    def start(self) -> None:
-        """Begin to scan."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end; it does at its next step."""
-        self._stopping.set()
-
-    def join(self, timeout_seconds: float) -> None:
-        """Wait until the thread has ended, or is taken to hang."""
-        self._thread.join(timeout_seconds)
-
-    def is_alive(self) -> bool:
-        """Whether the thread still runs."""
-        return self._thread.is_alive()
+    def join(self) -> None:
+        """Wait until the thread has ended, or is taken to hang in the mount."""
+        if self._thread.ident is not None:
+            self._thread.join(STOP_SECONDS)
 
     def is_waiting(self) -> bool:
         """Whether the mount was asked something and has not answered yet."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -16,6 +15,7 @@ from exporters.wiring import engine_id
 from tierscope.domain.discovery import PodDiscovery
 from tierscope.domain.errors import SourceUnreadable, TierscopeError
 from tierscope.domain.settings import ExporterSettings
+from tierscope.domain.worker import Worker
 from tierscope.registry.metrics import KUBE_WATCH_UP
 from tierscope.registry.types import Sample
 
@@ -32,7 +32,7 @@ class Lister(Protocol):
         """Free the connections."""
 
 
-class PodFinder:
+class PodFinder(Worker):
     """Opens the sources of a pod when it is first seen running and closes them when it is gone.
 
     A list that cannot be had changes nothing: what was found before is read on. What a pod counted stays on
@@ -43,6 +43,7 @@ class PodFinder:
     def __init__(
         self, lister: Lister, settings: ExporterSettings, discovery: PodDiscovery, shared: Shared
     ) -> None:
+        super().__init__("pods", daemon=True)
         self._lister = lister
         self._settings = settings
         self._discovery = discovery
@@ -50,23 +51,16 @@ class PodFinder:
         self._open: Mapping[str, tuple[FoundPod, Sources]] = {}
         self._is_up = False
         self._repeats = Repeats(shared.desk.monotonic)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pods", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Ask it to end, and every pod's threads with it."""
-        self._stopping.set()
+        super().stop()
         for _, sources in self._open.values():
             sources.stop()
 
     def join(self) -> None:
         """Wait until it has ended, and close every pod's sources."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        super().join()
         for _, sources in self._open.values():
             sources.close()
         self._lister.close()

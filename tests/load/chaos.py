@@ -11,7 +11,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -19,7 +18,6 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from tests import lakes
 from tests.load.chaos_stage import DISK_BYTES, Stage
 from tests.load.namespaces import dropped, enter, filled, name
 from tests.processes import tree
@@ -110,15 +108,12 @@ def names_lost(stage: Stage, rng: random.Random, seconds: float) -> int:
         name(stage.names)
 
 
-def postgres_restarted(mode: str) -> Fault:
+def postgres_restarted(*, crash: bool) -> Fault:
     """PostgreSQL goes and comes back."""
 
     def fault(stage: Stage, rng: random.Random, _seconds: float) -> int:
         before = drawn(stage, rng, "postgres")[1]
-        folder = stage.postgres.folder
-        control = [lakes.BINARIES[-1] / "pg_ctl", "-D", folder / "data", "-l", folder / "log"]
-        command = ["runuser", "-u", "postgres", "--", *control, "-w", "-m", mode, "restart"]
-        subprocess.run([str(word) for word in command], check=True, capture_output=True, cwd=folder)
+        stage.postgres.restart(crash=crash)
         return int(drawn(stage, rng, "postgres")[1] != before)
 
     return fault
@@ -174,8 +169,8 @@ FAULTS: dict[str, Fault] = {
     "PostgreSQL out of reach": partitioned("postgres"),
     "disk full": disk_full,
     "names lost": names_lost,
-    "PostgreSQL restarted": postgres_restarted("fast"),
-    "PostgreSQL crashed": postgres_restarted("immediate"),
+    "PostgreSQL restarted": postgres_restarted(crash=False),
+    "PostgreSQL crashed": postgres_restarted(crash=True),
     "engine restarted": engine_restarted,
     "engine and exporter killed, unread": engine_unread,
     "engine and exporter killed, unstored": engine_unstored,

@@ -59,7 +59,7 @@ def watch(mount):
     mount.running.set()
     for watcher in started:
         watcher.stop()
-        watcher.join(10)
+        await_true(lambda one=watcher: not one.alive, "the scan ended")
 
 
 def take(watcher):
@@ -144,9 +144,9 @@ def test_stopping_ends_a_scan_that_waits_for_its_rate(watch, mount):
     await_true(lambda: mount.calls.get("list"), "a scan began")
 
     watcher.stop()
-    watcher.join(10)
+    watcher.join()
 
-    assert not watcher.is_alive()
+    await_true(lambda: not watcher.alive, "the scan ended")
     assert mount.open_folders == 0
 
 

@@ -1,4 +1,4 @@
-"""One thread of a collector: started once, asked to end, waited for."""
+"""One thread of a process: started once, asked to end, waited for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from abc import ABC, abstractmethod
 
 
 class Worker(ABC):
-    """Does its work in a thread of its own, from `start` until it ends by itself or `stop` asks it to."""
+    """Does its work in a thread of its own, from `start` until it ends by itself or `stop` asks it to.
 
-    def __init__(self, name: str) -> None:
+    A `daemon` may hang in what it reads without keeping its process from ending.
+    """
+
+    def __init__(self, name: str, *, daemon: bool = False) -> None:
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=daemon)
 
     def start(self) -> None:
         """Begin."""
