@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from exporters.tenants import TenantTotals
 from exporters.totals import Totals
-from tierscope.domain.events import EngineTokens, LedgerEntry, SourceCoverage
+from tierscope.domain.events import BlockEvent, EngineTokens, LedgerEntry, SourceCoverage
 from tierscope.domain.identity import EngineId, SourceId
 from tierscope.domain.pool import PoolFiles
 from tierscope.domain.requests import RequestRecord
@@ -99,11 +99,16 @@ class OwnedTotals:
             return None
         if owner in self._gone:  # it was published late, and is to be read as long as anything else
             self.left(owner)
-        return self._of.setdefault(owner, Totals())
+        totals = self._of.get(owner)
+        if totals is None:  # `setdefault` would make new ones for every entry
+            totals = self._of[owner] = Totals()
+        return totals
 
 
 def _owner(entry: LedgerEntry) -> str | None:
     """Whose totals an entry adds to; None for what adds to nobody's."""
+    if isinstance(entry, BlockEvent):  # first: most entries are
+        return entry.holder
     match entry:
         case RequestRecord() | EngineTokens():
             return str(entry.engine)

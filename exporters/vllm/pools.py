@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+
+import msgspec
 
 from exporters.vllm.events import BlocksStored
 from tierscope.domain.tiers import Tier
@@ -34,8 +35,32 @@ class Held:
     block_tokens: int | None = None
 
 
-Copy = tuple[float, int | None]
-"""One copy of a block: when it was stored, and after which block; None at a root, or where it needs none."""
+class Path(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """Blocks that were stored together, each after the one before it: one object for all of their copies.
+
+    So it stays, whole, while one of its blocks is there. Engines evict a path's end first, and other requests
+    share its beginning: hardly any is kept for the sake of a few blocks. A path told twice is two.
+    """
+
+    at_unix_seconds: float
+    parent_hash: int | None
+    """The block before the first; None at a root."""
+    block_hashes: tuple[int, ...]
+    chained: bool = True
+    """Whether a block is of use only after the one before it."""
+
+    def before(self, block_hash: int) -> int | None:
+        """Return the block before one of the path's; None at a root, or where it needs none."""
+        if not self.chained:
+            return None
+        place = self.block_hashes.index(block_hash)
+        return self.block_hashes[place - 1] if place else self.parent_hash
+
+    def links(self) -> Iterable[tuple[int, int | None]]:
+        """Return each block with the one before it; a block that is there twice first stands last."""
+        if not self.chained:
+            return ((block_hash, None) for block_hash in self.block_hashes)
+        return reversed([*zip(self.block_hashes, (self.parent_hash, *self.block_hashes), strict=False)])
 
 
 @dataclass(slots=True)
@@ -47,13 +72,13 @@ class Pool:
     block_tokens: int = 0
     """Tokens of a whole block, 0 until one was told."""
     duplicates: int = 0
-    _stored: dict[int, Copy] = field(default_factory=dict)
-    """Each block's oldest copy."""
-    _copies: dict[int, list[Copy]] = field(default_factory=dict)
+    _stored: dict[int, Path] = field(default_factory=dict)
+    """Where each block's oldest copy came from."""
+    _copies: dict[int, list[Path]] = field(default_factory=dict)
     """Its further copies; hardly any block has them."""
     _partial: set[int] = field(default_factory=set)
     """Blocks that hold less than a whole block's tokens."""
-    _doubtful: dict[int, list[Copy]] = field(default_factory=dict)
+    _doubtful: dict[int, list[Path]] = field(default_factory=dict)
     """Blocks that were told again, which may have been further copies."""
 
     @property
@@ -63,8 +88,8 @@ class Pool:
 
     def parent_of(self, block_hash: int) -> int | None:
         """Return the block before a resident block; None where it has none, or is not here."""
-        copy = self._stored.get(block_hash)
-        return None if copy is None else copy[1]
+        path = self._stored.get(block_hash)
+        return None if path is None else path.before(block_hash)
 
     def __len__(self) -> int:
         """Copies, all counted."""
@@ -74,27 +99,24 @@ class Pool:
         """Count one more copy of each block of a path, at least one; nearly always the first."""
         hashes = stored.block_hashes
         self.chained = stored.kind in CHAINED_KINDS
-        self._note_size(hashes, stored.block_tokens)
-        first = dict(self._copies_of(stored, at_unix_seconds))
+        if stored.block_tokens != self.block_tokens:
+            self._note_size(hashes, stored.block_tokens)
+        path = Path(at_unix_seconds, stored.parent_hash, hashes, self.chained)
+        first = dict.fromkeys(hashes, path)
         if len(first) == len(hashes) and self._stored.keys().isdisjoint(first):
             self._stored.update(first)
         else:
-            for block_hash, copy in self._copies_of(stored, at_unix_seconds):
-                self._add_copy(block_hash, copy)
+            for block_hash in hashes:
+                self._add_copy(block_hash, path)
 
-    def _copies_of(self, stored: BlocksStored, at_unix_seconds: float) -> Iterator[tuple[int, Copy]]:
-        hashes = stored.block_hashes
-        parents = chain((stored.parent_hash,), hashes) if self.chained else repeat(None)
-        return zip(hashes, zip(repeat(at_unix_seconds), parents, strict=False), strict=False)
-
-    def take_each(self, block_hashes: Sequence[int]) -> list[Copy | None]:
-        """Count one copy less of each block, the oldest; return them, None where there was none."""
+    def take_each(self, block_hashes: Sequence[int]) -> list[Path | None]:
+        """Count one copy less of each block, the oldest; return where they came from, None for none."""
         if self._copies or self._partial:
             return list(map(self._take, block_hashes))
         take = self._stored.pop
         return [take(block_hash, None) for block_hash in block_hashes]
 
-    def _take(self, block_hash: int) -> Copy | None:
+    def _take(self, block_hash: int) -> Path | None:
         copies = self._copies.get(block_hash)
         if copies:
             oldest, self._stored[block_hash] = self._stored[block_hash], copies.pop(0)
@@ -107,17 +129,16 @@ class Pool:
 
     def doubt(self, stored: BlocksStored, at_unix_seconds: float) -> None:
         """Note that blocks were told again: copies, or the same blocks reused. Their removals will show."""
-        parent = stored.parent_hash
+        path = Path(at_unix_seconds, stored.parent_hash, stored.block_hashes)
         for block_hash in stored.block_hashes:
             told = self._doubtful.setdefault(block_hash, [])
-            told.append((at_unix_seconds, parent))
+            told.append(path)
             del told[:-MOST_TOLD]
-            parent = block_hash
         while len(self._doubtful) > MOST_DOUBTFUL:
             del self._doubtful[next(iter(self._doubtful))]
 
-    def take_doubtful(self, block_hash: int) -> Copy | None:
-        """Return the copy that shows only now, by its removal; None where none was told."""
+    def take_doubtful(self, block_hash: int) -> Path | None:
+        """Return where the copy came from that shows only now, by its removal; None where none was told."""
         told = self._doubtful.get(block_hash)
         if told is None:
             return None
@@ -142,17 +163,17 @@ class Pool:
                 return False
         return True
 
-    def snapshot(self) -> tuple[int, int, Mapping[int, Copy]]:
+    def snapshot(self) -> tuple[int, int, Mapping[int, Path]]:
         """Distinct whole blocks, further copies, and the blocks, for `count_orphans` at leisure."""
         distinct = len(self._stored) - len(self._partial)
         return distinct, self.duplicates, self._stored.copy() if self.chained else {}
 
-    def _add_copy(self, block_hash: int, copy: Copy) -> None:
+    def _add_copy(self, block_hash: int, path: Path) -> None:
         if block_hash in self._stored:
-            self._copies.setdefault(block_hash, []).append(copy)
+            self._copies.setdefault(block_hash, []).append(path)
             self.duplicates += 1
         else:
-            self._stored[block_hash] = copy
+            self._stored[block_hash] = path
 
     def _note_size(self, block_hashes: tuple[int, ...], block_tokens: int) -> None:
         if block_tokens >= self.block_tokens:
@@ -163,21 +184,31 @@ class Pool:
             self._partial.update(block_hashes)
 
 
-def count_orphans(blocks: Mapping[int, Copy]) -> int:
+def parents_of(blocks: Mapping[int, Path]) -> dict[int, int | None]:
+    """The block before each block."""
+    return {
+        block_hash: before
+        for path in set(blocks.values())
+        for block_hash, before in path.links()
+        if blocks.get(block_hash) is path
+    }
+
+
+def count_orphans(parents: Mapping[int, int | None]) -> int:
     """Blocks of which an ancestor is not among the blocks. A block without a known parent is a root.
 
     Each block is climbed from once: a path that was judged before is not climbed again.
     """
     sound: set[int] = set()
     orphans: set[int] = set()
-    for start in blocks:
-        block, path = start, []
-        while block in blocks and block not in sound and block not in orphans:
-            path.append(block)
-            _, parent = blocks[block]
-            if parent is None or len(path) > len(blocks):
+    for start in parents:
+        block, way = start, []
+        while block in parents and block not in sound and block not in orphans:
+            way.append(block)
+            parent = parents[block]
+            if parent is None or len(way) > len(parents):
                 break
             block = parent
-        lost = block not in blocks or block in orphans
-        (orphans if lost else sound).update(path)
+        lost = block not in parents or block in orphans
+        (orphans if lost else sound).update(way)
     return len(orphans)

@@ -27,7 +27,7 @@ from exporters.vllm.events import (
     ChangeBatch,
     tier_of_medium,
 )
-from exporters.vllm.pools import Held, Pool, count_orphans
+from exporters.vllm.pools import Held, Pool, count_orphans, parents_of
 from exporters.vllm.strides import Strides
 from exporters.vllm.suspicion import strides_missing
 from tierscope.domain.errors import BadInput
@@ -51,18 +51,18 @@ BELOW = {Tier.L0: (Tier.L1, Tier.L2), Tier.L1: (Tier.L2,), Tier.L2: ()}
 class _Batch:
     """One batch while it is applied."""
 
-    changes: tuple[BlockChange, ...]
+    changes: Sequence[BlockChange]
     at_unix_seconds: float
     sequence: int | None
     ordinal: int = 0
     oddities: list[Oddity] = field(default_factory=list)
     _coming: dict[Tier, set[int]] | None = None
 
-    def coming(self, tier: Tier) -> Set[int]:
-        """Blocks that the batch stores in a tier; engines tell the GPU's changes before the connector's."""
+    def coming(self) -> dict[Tier, set[int]]:
+        """Blocks that it stores in lower tiers; engines tell the GPU's changes before the connector's."""
         if self._coming is None:
             self._coming = _stored_below(self.changes)
-        return self._coming.get(tier, frozenset())
+        return self._coming
 
 
 @dataclass(slots=True)
@@ -91,10 +91,11 @@ class Residency:
         change among the joined ones, which depends on nothing but the batch.
         """
         events: list[BlockEvent] = []
-        state = _Batch(batch.changes, batch.at_unix_seconds, sequence)
+        changes = _joined(batch.changes)
+        state = _Batch(changes, batch.at_unix_seconds, sequence)
         with self._lock:
             self._told_at = max(batch.at_unix_seconds, self._told_at or 0.0)
-            for state.ordinal, change in enumerate(_joined(batch.changes)):
+            for state.ordinal, change in enumerate(changes):
                 events += self._change(change, state)
             self._bound(state)
         return events, state.oddities
@@ -139,7 +140,7 @@ class Residency:
         return Held(
             distinct=sum(distinct for distinct, *_ in snapshots),
             duplicates=sum(duplicates for _, duplicates, _ in snapshots),
-            orphans=sum(count_orphans(blocks) for *_, blocks in snapshots),
+            orphans=sum(count_orphans(parents_of(blocks)) for *_, blocks in snapshots),
             block_tokens=max(sizes) or None,
         )
 
@@ -189,19 +190,8 @@ class Residency:
         pool.add(change, batch.at_unix_seconds)
         if pool.tier is Tier.L1:
             self._compare(change)
-        return (
-            BlockEvent(
-                tier=pool.tier,
-                holder=self.holder,
-                action=BlockAction.STORED,
-                block_hashes=change.block_hashes,
-                at_unix_seconds=batch.at_unix_seconds,
-                parent_hash=change.parent_hash,
-                block_tokens=change.block_tokens,
-                sequence=batch.sequence,
-                ordinal=batch.ordinal,
-            ),
-        )
+        told = change.block_hashes, change.parent_hash, change.block_tokens
+        return (self._stored(pool.tier, *told, batch),)
 
     def _compare(self, change: BlocksStored) -> None:
         """Hold blocks of host memory against the GPU's chains, where one has blocks of the other's size."""
@@ -213,36 +203,43 @@ class Residency:
     def _strided(self) -> int | None:
         return None if self._strides is None else self._strides.stride
 
-    def _removed(self, change: BlocksRemoved, pool: Pool, batch: _Batch) -> Iterator[BlockEvent]:
-        ages_seconds: list[float] = []
-        for block_hash, copy in zip(change.block_hashes, pool.take_each(change.block_hashes), strict=True):
-            if copy is not None:
-                ages_seconds.append(max(0.0, batch.at_unix_seconds - copy[0]))
-            elif (shown := pool.take_doubtful(block_hash)) is not None:
-                ages_seconds.append(max(0.0, batch.at_unix_seconds - shown[0]))
-                yield self._shown(pool, block_hash, shown[1], batch)
+    def _removed(self, change: BlocksRemoved, pool: Pool, batch: _Batch) -> list[BlockEvent]:
+        events: list[BlockEvent] = []
+        paths = pool.take_each(change.block_hashes)
+        if not all(paths):
+            for place, (block_hash, path) in enumerate(zip(change.block_hashes, paths, strict=True)):
+                if path is None and (shown := pool.take_doubtful(block_hash)) is not None:
+                    paths[place] = shown  # only its removal shows that it was stored
+                    told = (block_hash,), shown.before(block_hash), pool.block_tokens
+                    events.append(self._stored(pool.tier, *told, batch))
+        now = batch.at_unix_seconds
+        ages_seconds = [max(0.0, now - path.at_unix_seconds) for path in paths if path is not None]
         self._ages.observe_each((pool.tier, self.holder), ages_seconds)
-        unseen = len(change.block_hashes) - len(ages_seconds)
+        unseen = len(paths) - len(ages_seconds)
         if unseen and pool.tier not in self._unsure:
             batch.oddities.append(self._unseen(unseen, pool.tier))
         evicted, demoted = self._split(change.block_hashes, pool.tier, batch)
         if evicted:
-            yield self._evicted(pool.tier, evicted, EvictionReason.CAPACITY, batch)
+            events.append(self._evicted(pool.tier, evicted, EvictionReason.CAPACITY, batch))
         if demoted:
-            yield self._evicted(pool.tier, demoted, EvictionReason.DEMOTED, batch)
+            events.append(self._evicted(pool.tier, demoted, EvictionReason.DEMOTED, batch))
+        return events
 
-    def _shown(self, pool: Pool, block_hash: int, parent: int | None, batch: _Batch) -> BlockEvent:
-        """The store of a copy that only its removal shows."""
+    def _stored(
+        self, tier: Tier, hashes: tuple[int, ...], parent: int | None, block_tokens: int, batch: _Batch
+    ) -> BlockEvent:
+        # In order, here and below: names take a third longer, and these are made for every few blocks.
         return BlockEvent(
-            tier=pool.tier,
-            holder=self.holder,
-            action=BlockAction.STORED,
-            block_hashes=(block_hash,),
-            at_unix_seconds=batch.at_unix_seconds,
-            parent_hash=parent,
-            block_tokens=pool.block_tokens,
-            sequence=batch.sequence,
-            ordinal=batch.ordinal,
+            tier,
+            self.holder,
+            BlockAction.STORED,
+            hashes,
+            batch.at_unix_seconds,
+            parent,
+            block_tokens,
+            None,
+            batch.sequence,
+            batch.ordinal,
         )
 
     def _split(
@@ -251,7 +248,8 @@ class Residency:
         """Removed blocks that no lower tier holds, nor will at the end of the batch, and the others."""
         lower = BELOW[tier]
         below: list[Set[int]] = [pool.blocks for pool in self._pools.values() if pool.tier in lower]
-        below += [coming for tier_below in lower if (coming := batch.coming(tier_below))]
+        if coming := batch.coming():
+            below += [coming[tier_below] for tier_below in lower if tier_below in coming]
         if not below:
             return block_hashes, ()
         demoted = [any(block_hash in blocks for blocks in below) for block_hash in block_hashes]
@@ -276,14 +274,16 @@ class Residency:
         self, tier: Tier, hashes: tuple[int, ...], reason: EvictionReason, batch: _Batch
     ) -> BlockEvent:
         return BlockEvent(
-            tier=tier,
-            holder=self.holder,
-            action=BlockAction.EVICTED,
-            block_hashes=hashes,
-            at_unix_seconds=batch.at_unix_seconds,
-            reason=reason,
-            sequence=batch.sequence,
-            ordinal=batch.ordinal,
+            tier,
+            self.holder,
+            BlockAction.EVICTED,
+            hashes,
+            batch.at_unix_seconds,
+            None,
+            0,
+            reason,
+            batch.sequence,
+            batch.ordinal,
         )
 
     def _bound(self, batch: _Batch) -> None:
@@ -345,28 +345,30 @@ def _stored_below(changes: Iterable[BlockChange]) -> dict[Tier, set[int]]:
     return found
 
 
-def _joined(changes: Iterable[BlockChange]) -> Iterator[BlockChange]:
+def _joined(changes: Sequence[BlockChange]) -> Sequence[BlockChange]:
     """The same changes with neighbouring removals from one medium in one: vLLM sends one a block."""
+    if len(changes) < 2:
+        return changes
+    joined: list[BlockChange] = []
     run: list[BlocksRemoved] = []
     for change in changes:
-        if isinstance(change, BlocksRemoved) and (not run or _of_one_place(change, run[0])):
+        if isinstance(change, BlocksRemoved):
+            if run and (change.medium != run[0].medium or change.group != run[0].group):
+                joined.append(_in_one(run))
+                run = []
             run.append(change)
             continue
-        yield from _in_one(run)
-        run = []
-        if isinstance(change, BlocksRemoved):
-            run.append(change)
-        else:
-            yield change
-    yield from _in_one(run)
+        if run:
+            joined.append(_in_one(run))
+            run = []
+        joined.append(change)
+    if run:
+        joined.append(_in_one(run))
+    return joined
 
 
-def _of_one_place(one: BlocksRemoved, other: BlocksRemoved) -> bool:
-    return one.medium == other.medium and one.group == other.group
-
-
-def _in_one(run: Sequence[BlocksRemoved]) -> Iterable[BlocksRemoved]:
-    if len(run) < 2:
-        return run
-    hashes = tuple(chain.from_iterable(change.block_hashes for change in run))
-    return (BlocksRemoved(hashes, run[0].medium, run[0].group),)
+def _in_one(run: Sequence[BlocksRemoved]) -> BlocksRemoved:
+    if len(run) == 1:
+        return run[0]
+    hashes = tuple([block_hash for change in run for block_hash in change.block_hashes])
+    return BlocksRemoved(hashes, run[0].medium, run[0].group)

@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from tierscope.domain.errors import BadInput
+from tierscope.domain.hashes import Hashes
 from tierscope.domain.identity import EngineId, SourceId, SourceKind
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
@@ -62,7 +63,7 @@ class BlockEvent(msgspec.Struct, frozen=True, gc=False):
     tier: Tier
     holder: str
     action: BlockAction
-    block_hashes: tuple[int, ...]
+    block_hashes: Hashes
     at_unix_seconds: float
     parent_hash: int | None = None
     block_tokens: int = 0

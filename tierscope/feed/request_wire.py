@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from tierscope.domain.hashes import pack_hashes, unpack_hashes
 from tierscope.domain.identity import EngineId
 from tierscope.domain.requests import (
     CacheLookup,
@@ -20,8 +18,6 @@ from tierscope.domain.requests import (
     TraceContext,
 )
 from tierscope.domain.tiers import Tier
-
-HASH_BYTES = 8
 
 
 class ArrayWire(msgspec.Struct, array_like=True, gc=False):
@@ -217,23 +213,6 @@ class RequestWire(ArrayWire, tag="request"):
             None if self.lookup is None else self.lookup.domain(),
             self.adapter,
         )
-
-
-def pack_hashes(hashes: Sequence[int]) -> bytes:
-    """Return unsigned 64-bit hashes as little-endian bytes; raises OverflowError beyond 64 bits."""
-    packed = array("Q", hashes)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return packed.tobytes()
-
-
-def unpack_hashes(packed: bytes) -> tuple[int, ...]:
-    """Undo `pack_hashes`; raises ValueError for a length that is no multiple of 8."""
-    hashes = array("Q")
-    hashes.frombytes(packed)
-    if sys.byteorder == "big":
-        hashes.byteswap()
-    return tuple(hashes)
 
 
 def fields_of(value: object, kind: type[ArrayWire], skip: int = 0) -> list[Any]:

@@ -22,6 +22,7 @@ from tierscope.domain.events import (
     TierTransfer,
     TransferAction,
 )
+from tierscope.domain.hashes import PackedHashes, packed
 from tierscope.domain.identity import SourceId, SourceKind
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord
@@ -33,8 +34,6 @@ from tierscope.feed.request_wire import (
     RequestWire,
     TokensWire,
     fields_of,
-    pack_hashes,
-    unpack_hashes,
 )
 
 
@@ -75,7 +74,7 @@ class BlockWire(ArrayWire, tag="block"):
             event.tier,
             event.holder,
             event.action,
-            pack_hashes(event.block_hashes),
+            packed(event.block_hashes),
             event.at_unix_seconds,
             event.parent_hash,
             event.block_tokens,
@@ -90,7 +89,7 @@ class BlockWire(ArrayWire, tag="block"):
             self.tier,
             self.holder,
             self.action,
-            unpack_hashes(self.block_hashes),
+            PackedHashes.of(self.block_hashes),
             self.at_unix_seconds,
             self.parent_hash,
             self.block_tokens,

@@ -28,7 +28,7 @@ GROUP BY block_hash HAVING copies > 0 ORDER BY block_hash
 
 def is_beginning(entry: LedgerEntry) -> bool:
     """Whether an entry says no more than that a holder began, empty."""
-    return isinstance(entry, BlockEvent) and not entry.block_hashes and entry.reason is EvictionReason.RESTART
+    return isinstance(entry, BlockEvent) and entry.reason is EvictionReason.RESTART and not entry.block_hashes
 
 
 def end_lives_before(cursor: duckdb.DuckDBPyConnection, told: Iterable[tuple[int, LedgerEntry]]) -> int:

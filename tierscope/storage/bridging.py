@@ -23,6 +23,9 @@ Owner = tuple[str, str, str, str]
 
 Values = tuple[int, ...]
 
+COUNTED = (EngineTokens, TierActivity)
+"""Entries that may say what a counter stands at; all others are stored as they are."""
+
 _KNOWN = f"""
 SELECT exporter, kind, owner, model, began_unix_seconds, at_unix_seconds, counts FROM {COUNTER_STATES.name}
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 
 import numpy as np
@@ -25,7 +25,7 @@ def block_events_table(found: Found) -> pa.Table:
     Raises one of `UNSTORABLE` for a value that no column can hold.
     """
     events = [event for _, event in found]
-    ids, feeds = row_ids(map(_name, events)), np.array([feed for feed, _ in found], dtype=np.int64)
+    ids, feeds = row_ids(_names(events)), np.array([feed for feed, _ in found], dtype=np.int64)
     if len(feeds) and (feeds != feeds[0]).any():
         first: dict[int, int] = {}
         told = zip(ids.tolist(), feeds.tolist(), strict=True)
@@ -54,10 +54,16 @@ def block_events_table(found: Found) -> pa.Table:
     return pa.table([pa.array(columns[field.name], field.type) for field in _SCHEMA], schema=_SCHEMA)
 
 
-def _name(event: BlockEvent) -> str:
-    """What makes an event unique: its place in its holder's stream, or what it did if no message told it."""
-    who = f"{event.tier}\0{event.holder}\0{event.at_unix_seconds}"
-    if event.sequence is not None:
-        return f"{who}\0{event.sequence}\0{event.ordinal}"
-    hashes = event.block_hashes
-    return f"{who}\0{event.action}\0{hashes[0] if hashes else None}\0{len(hashes)}"
+def _names(events: Iterable[BlockEvent]) -> Iterator[str]:
+    """Yield what makes each unique: its place in its holder's stream; or what it did, if no message told."""
+    tier = holder = at = None
+    for event in events:
+        if event.at_unix_seconds != at or event.holder != holder or event.tier is not tier:
+            # Neighbours are mostly of one message, and a time as text takes half of all this.
+            tier, holder, at = event.tier, event.holder, event.at_unix_seconds
+            who = f"{tier}\0{holder}\0{at}"
+        if event.sequence is not None:
+            yield f"{who}\0{event.sequence}\0{event.ordinal}"
+        else:
+            hashes = event.block_hashes
+            yield f"{who}\0{event.action}\0{hashes[0] if hashes else None}\0{len(hashes)}"

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from tierscope.domain.batch import FeedBatch
 from tierscope.domain.events import (
     BlockEvent,
     EngineTokens,
@@ -23,7 +24,7 @@ from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord
 from tierscope.storage import rows
 from tierscope.storage.beginnings import end_lives_before, is_beginning
-from tierscope.storage.bridging import CounterBridge
+from tierscope.storage.bridging import COUNTED, CounterBridge
 from tierscope.storage.chains import ChainEncoder, Delta
 from tierscope.storage.columns import Table
 from tierscope.storage.event_columns import block_events_table
@@ -127,11 +128,15 @@ def write(
     `joins_coverage` False leaves complete intervals of a minute rows of their own, for a store in which
     changing rows of old files is dear; they mean the same.
     """
+
+    def measured(batch: FeedBatch, entry: LedgerEntry) -> LedgerEntry | None:
+        return bridge.measured(cursor, batch.position.exporter, entry)
+
     told: Found = [
         (feed, added)
         for feed, batch in plan.batches
         for entry in batch.entries
-        if (added := bridge.measured(cursor, batch.position.exporter, entry)) is not None
+        if (added := measured(batch, entry) if isinstance(entry, COUNTED) else entry) is not None
     ]
     begun = [one for one in told if is_beginning(one[1])]
     found = told if first_hour is None else [one for one in told if not _is_late(one[1], first_hour)]

@@ -23,6 +23,7 @@ from tierscope.domain.events import (
     TierSample,
     TierTransfer,
 )
+from tierscope.domain.hashes import HASH_BYTES, Hashes, packed
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
@@ -51,11 +52,12 @@ def arrow_table(table: Table, rows: Sequence[Row]) -> pa.Table:
     )
 
 
-def hash_lists(lists: Sequence[Sequence[int]]) -> pa.Array:
+def hash_lists(lists: Sequence[Hashes]) -> pa.Array:
     """Return lists of hashes as one flat array with offsets: five times faster than Arrow's own way."""
-    offsets = np.zeros(len(lists) + 1, dtype=np.int32)
-    np.cumsum([len(hashes) for hashes in lists], out=offsets[1:])
-    flat = np.fromiter(chain.from_iterable(lists), dtype=np.uint64, count=int(offsets[-1]))
+    parts = [packed(hashes) for hashes in lists]
+    offsets = np.zeros(len(parts) + 1, dtype=np.int32)
+    np.cumsum([len(part) // HASH_BYTES for part in parts], out=offsets[1:])
+    flat = np.frombuffer(b"".join(parts), dtype="<u8").astype(np.uint64, copy=False)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat))
 
 
@@ -66,7 +68,8 @@ def row_id(*parts: object) -> int:
 
 def row_ids(names: Iterable[str]) -> UInt64Array:
     """Return the `row_id` of each name: the parts as text, with a NUL between them."""
-    return np.frombuffer(b"".join(map(_digest, names)), dtype=">u8").astype(np.uint64)
+    digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]  # as `_digest`, uncalled
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
 def _digest(name: str) -> bytes:
