@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -55,12 +56,6 @@ class Path(msgspec.Struct, frozen=True, eq=False, gc=False):
             return None
         place = self.block_hashes.index(block_hash)
         return self.block_hashes[place - 1] if place else self.parent_hash
-
-    def links(self) -> Iterable[tuple[int, int | None]]:
-        """Return each block with the one before it; a block that is there twice first stands last."""
-        if not self.chained:
-            return ((block_hash, None) for block_hash in self.block_hashes)
-        return reversed([*zip(self.block_hashes, (self.parent_hash, *self.block_hashes), strict=False)])
 
 
 @dataclass(slots=True)
@@ -184,31 +179,35 @@ class Pool:
             self._partial.update(block_hashes)
 
 
-def parents_of(blocks: Mapping[int, Path]) -> dict[int, int | None]:
-    """The block before each block."""
-    return {
-        block_hash: before
-        for path in set(blocks.values())
-        for block_hash, before in path.links()
-        if blocks.get(block_hash) is path
-    }
-
-
-def count_orphans(parents: Mapping[int, int | None]) -> int:
+def count_orphans(blocks: Mapping[int, Path]) -> int:
     """Blocks of which an ancestor is not among the blocks. A block without a known parent is a root.
 
-    Each block is climbed from once: a path that was judged before is not climbed again.
+    Judged path by path: where the first blocks of one are there, all of them are as its first one is. Each
+    path is climbed from once.
     """
-    sound: set[int] = set()
-    orphans: set[int] = set()
-    for start in parents:
-        block, way = start, []
-        while block in parents and block not in sound and block not in orphans:
-            way.append(block)
-            parent = parents[block]
-            if parent is None or len(way) > len(parents):
+    sizes = Counter(blocks.values())
+    single: dict[int, Path] = {}
+    for path in [path for path, size in sizes.items() if not _begins(path, size, blocks)]:
+        own = {block_hash for block_hash in path.block_hashes if blocks.get(block_hash) is path}
+        single |= {block: Path(path.at_unix_seconds, path.before(block), (block,)) for block in own}
+        del sizes[path]
+    sizes.update(single.values())
+    lost: dict[Path, bool] = {}
+    for start in sizes:
+        path, way = start, []
+        while path not in lost:
+            way.append(path)
+            parent = path.parent_hash if path.chained else None
+            if parent is None or len(way) > len(sizes):  # a circle, which no engine makes, is sound
                 break
-            block = parent
-        lost = block not in parents or block in orphans
-        (orphans if lost else sound).update(way)
-    return len(orphans)
+            if parent not in blocks:
+                lost[path] = True
+                break
+            path = single.get(parent) or blocks[parent]
+        lost.update(dict.fromkeys(way, lost.get(path, False)))
+    return sum(size for path, size in sizes.items() if lost[path])
+
+
+def _begins(path: Path, size: int, blocks: Mapping[int, Path]) -> bool:
+    """Whether the blocks that are of a path, `size` of them, are its first ones; nearly always all of it."""
+    return all(blocks.get(block_hash) is path for block_hash in path.block_hashes[:size])

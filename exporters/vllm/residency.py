@@ -27,7 +27,7 @@ from exporters.vllm.events import (
     ChangeBatch,
     tier_of_medium,
 )
-from exporters.vllm.pools import Held, Pool, count_orphans, parents_of
+from exporters.vllm.pools import Held, Pool, count_orphans
 from exporters.vllm.strides import Strides
 from exporters.vllm.suspicion import strides_missing
 from tierscope.domain.errors import BadInput
@@ -140,7 +140,7 @@ class Residency:
         return Held(
             distinct=sum(distinct for distinct, *_ in snapshots),
             duplicates=sum(duplicates for _, duplicates, _ in snapshots),
-            orphans=sum(count_orphans(parents_of(blocks)) for *_, blocks in snapshots),
+            orphans=sum(count_orphans(blocks) for *_, blocks in snapshots),
             block_tokens=max(sizes) or None,
         )
 

@@ -5,47 +5,48 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.vllm.pools import Path, count_orphans, parents_of
+from exporters.vllm.pools import Path, count_orphans
 
-families = st.dictionaries(st.integers(0, 12), st.none() | st.integers(0, 14), max_size=13)
+numbers = st.integers(0, 9)
+paths = st.builds(
+    Path,
+    st.just(1.0),
+    st.none() | numbers,
+    st.lists(numbers, min_size=1, max_size=5).map(tuple),
+    st.booleans(),
+)
 
 
-@given(parents=families)
-def test_orphans_are_the_blocks_whose_way_to_a_root_is_broken(parents):
+@given(told=st.lists(paths, max_size=8), gone=st.sets(numbers))
+def test_orphans_are_the_blocks_whose_way_to_a_root_is_broken(told, gone):
     """Climbing from each block anew finds the same; a circle, which no engine makes, counts as sound."""
+    blocks = {}
+    for path in told:
+        blocks = dict.fromkeys(path.block_hashes, path) | blocks
+    blocks = {block: path for block, path in blocks.items() if block not in gone}
 
     def broken(block):
         seen = set()
-        while block in parents and block not in seen:
+        while block in blocks and block not in seen:
             seen.add(block)
-            if parents[block] is None:
+            before = blocks[block].before(block)
+            if before is None:
                 return False
-            block = parents[block]
-        return block not in parents
+            block = before
+        return block not in blocks
 
-    assert count_orphans(parents) == sum(map(broken, parents))
-
-
-def test_a_block_comes_after_the_one_before_it_on_the_path_it_is_of():
-    """The first of a path after the path's parent; a later path with the same block says nothing of it."""
-    whole, newer = Path(1.0, 9, (1, 2, 3)), Path(2.0, 2, (3, 4))
-    blocks = {1: whole, 2: whole, 3: whole, 4: newer}
-
-    assert parents_of(blocks) == {1: 9, 2: 1, 3: 2, 4: 3}
-    assert {block: path.before(block) for block, path in blocks.items()} == parents_of(blocks)
+    assert count_orphans(blocks) == sum(map(broken, blocks))
 
 
-def test_a_block_that_is_twice_on_a_path_comes_after_its_first_place():
-    """No engine tells this; nothing may come before itself."""
-    path = Path(1.0, None, (1, 1))
+def test_a_block_comes_after_the_one_before_it_on_its_path():
+    """The first one after the path's parent; one that is there twice after its first place."""
+    path = Path(1.0, 9, (1, 2, 2))
 
-    assert parents_of({1: path}) == {1: None}
-    assert path.before(1) is None
+    assert [path.before(block) for block in (1, 2)] == [9, 1]
 
 
 def test_blocks_without_order_have_none_before_them():
     """Caches of states or of sliding windows: each block is of use by itself."""
     path = Path(1.0, 9, (1, 2), chained=False)
 
-    assert parents_of({1: path, 2: path}) == {1: None, 2: None}
-    assert path.before(2) is None
+    assert [path.before(block) for block in (1, 2)] == [None, None]
