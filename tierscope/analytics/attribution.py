@@ -16,14 +16,12 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
-from numba import njit
 
-from tierscope.analytics.chains import Chains, numbered
 from tierscope.analytics.depths import Runs, Served, add_served, hit_blocks, stack_runs
+from tierscope.analytics.stems import Stems, only_own, stems_of
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import Int32Array, Int64Array
 from tierscope.domain.window import RequestWindow
-from tierscope.traces.paths import Paths
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -39,12 +37,17 @@ class Holder:
     """One cache of a tier: `requests` (m,), ascending, index the window; it sees their chains alone."""
 
     requests: Int64Array
-    chains: Chains
+    stems: Stems
 
     @cached_property
     def runs(self) -> Runs:
         """Where its requests' paths lie in its stack: one pass, which tells all about every capacity."""
-        return stack_runs(Paths(self.chains.offsets, self.chains.ids, self.chains.n_ids), self.requests)
+        return stack_runs(self.stems, self.requests)
+
+    @cached_property
+    def longest_units(self) -> int:
+        """Units of its longest chain; 0 without any."""
+        return int(self.stems.lengths[self.requests].max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,7 @@ class Stream:
 
     def longest_units(self) -> int:
         """Units of the longest chain; 0 without any."""
-        lengths = [np.diff(holder.chains.offsets)[holder.requests].max(initial=0) for holder in self.holders]
-        return int(max(lengths, default=0))
+        return max((holder.longest_units for holder in self.holders), default=0)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class JointStreams:
         """The stream of the pool if everyone found what anyone stored."""
         if len(self.l2.holders) < 2:
             return self.l2
-        everyone = Holder(np.arange(self.l2.requests, dtype=np.int64), self.l2.holders[0].chains)
+        everyone = Holder(np.arange(self.l2.requests, dtype=np.int64), self.l2.holders[0].stems)
         return Stream(self.l2.unit_tokens, self.l2.requests, (everyone,))
 
 
@@ -172,10 +174,8 @@ def joint_streams(
             where="chunk_tokens",
             fix="set the cache server's chunk size to a multiple of the engine's block size",
         )
-    blocks = numbered(window.block_hashes, window.offsets)
-    chunks = (
-        Chains(*_chunks(blocks.offsets, blocks.ids, per_chunk), blocks.n_ids) if per_chunk > 1 else blocks
-    )
+    blocks = stems_of(window.block_hashes, window.offsets)
+    chunks = blocks.in_chunks(per_chunk)
     replica = [(engine.namespace, engine.endpoint, engine.replica) for engine in window.engines]
     n = window.requests
     l1 = Stream(chunk_tokens, n, _holders(chunks, window.engine, replica))
@@ -187,25 +187,12 @@ def joint_streams(
     )
 
 
-@njit(cache=True)
-def _chunks(offsets: Int64Array, ids: Int32Array, per_chunk: int) -> tuple[Int64Array, Int32Array]:
-    """Chains of whole chunks, each named by its last block, which names its whole prefix."""
-    starts = np.zeros(len(offsets), np.int64)
-    for i in range(len(offsets) - 1):
-        starts[i + 1] = starts[i] + (offsets[i + 1] - offsets[i]) // per_chunk
-    chunks = np.empty(starts[-1], np.int32)
-    for i in range(len(offsets) - 1):
-        for k in range(starts[i + 1] - starts[i]):
-            chunks[starts[i] + k] = ids[offsets[i] + (k + 1) * per_chunk - 1]
-    return starts, chunks
-
-
-def _holders(chains: Chains, engine: Int32Array, owners: Iterable[Hashable]) -> tuple[Holder, ...]:
+def _holders(stems: Stems, engine: Int32Array, owners: Iterable[Hashable]) -> tuple[Holder, ...]:
     """One holder for each distinct owner; `owners[k]` owns the requests of engine k."""
     numbers: dict[Hashable, int] = {}
     owner_of = np.array([numbers.setdefault(owner, len(numbers)) for owner in owners], dtype=np.int64)
     found = (np.flatnonzero(owner_of[engine] == number) for number in range(len(numbers)))
-    return tuple(Holder(requests, chains) for requests in found if len(requests) or len(numbers) == 1)
+    return tuple(Holder(requests, stems) for requests in found if len(requests) or len(numbers) == 1)
 
 
 def pass_through(streams: Iterable[Stream]) -> None:
@@ -224,20 +211,11 @@ def _side_by_side(work: Callable[[S], T], of_holders: Sequence[S]) -> Iterator[T
 
 def _own(stream: Stream) -> Stream:
     """What remains of a stream when a holder keeps only the units it was the first of all to be asked for."""
-    holder_of = np.zeros(stream.requests, dtype=np.int64)
-    for number, holder in enumerate(stream.holders):
-        holder_of[holder.requests] = number
     if not stream.holders:
         return stream
-    chains = stream.holders[0].chains
-    asking = np.repeat(holder_of, np.diff(chains.offsets))
-    owner = np.zeros(chains.n_ids, dtype=np.int64)
-    owner[chains.ids[::-1]] = asking[::-1]
-    own = owner[chains.ids] == asking
-    foreign = np.append(np.flatnonzero(~own), chains.offsets[-1])
-    starts, ends = chains.offsets[:-1], chains.offsets[1:]
-    leading = np.minimum(foreign[np.searchsorted(foreign, starts)], ends) - starts
-    kept = np.concatenate(([0], np.cumsum(own)), dtype=np.int64)[chains.offsets]
-    own_chains = Chains(kept, chains.ids[own], chains.n_ids)
-    holders = tuple(Holder(holder.requests, own_chains) for holder in stream.holders)
+    holder_of = np.zeros(stream.requests, dtype=np.int32)
+    for number, holder in enumerate(stream.holders):
+        holder_of[holder.requests] = number
+    own, leading = only_own(stream.holders[0].stems, holder_of)
+    holders = tuple(Holder(holder.requests, own) for holder in stream.holders)
     return Stream(stream.unit_tokens, stream.requests, holders, leading)

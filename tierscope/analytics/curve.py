@@ -8,6 +8,7 @@ import numpy as np
 
 from tierscope.analytics.chains import Chains
 from tierscope.analytics.depths import depth_histogram, hit_blocks, stack_runs
+from tierscope.analytics.stems import stems_of
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
 from tierscope.traces.paths import Paths
@@ -83,5 +84,5 @@ def hit_blocks_per_request(chains: Chains, capacities_blocks: Int64Array) -> Int
     """Leading blocks of each request that hit in an LRU tier of each capacity: (n, sizes) int32."""
     capacities = np.ascontiguousarray(capacities_blocks, dtype=np.int64)
     everybody = np.arange(chains.requests, dtype=np.int64)
-    runs = stack_runs(Paths(chains.offsets, chains.ids, chains.n_ids), everybody)
+    runs = stack_runs(stems_of(chains.ids.astype(np.uint64), chains.offsets), everybody)
     return hit_blocks(runs, capacities)

@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tierscope.analytics.stems import Stems
 from tierscope.domain.trace import Int32Array, Int64Array
 from tierscope.traces.paths import Paths, run_end
 
@@ -170,56 +171,64 @@ class Runs(NamedTuple):
     fresh: Int32Array
 
 
-def stack_runs(paths: Paths, requests: Int64Array) -> Runs:
+def stack_runs(stems: Stems, requests: Int64Array) -> Runs:
     """Put some requests (m,), ascending, through one LRU stack that nobody else touches."""
     offsets = np.zeros(len(requests) + 1, np.int64)
     fresh = np.zeros(len(requests), np.int32)
-    tree, turn = np.zeros(len(requests) + 1, np.int64), np.zeros(paths.requests, np.int64)
-    depth, length = _stack_runs(paths, requests, _nobodys(paths), tree, turn, offsets, fresh)
+    owner, tree = np.full(len(stems.end), -1, np.int32), np.zeros(len(requests) + 1, np.int64)
+    depth, length = _stack_runs(stems, requests, owner, tree, offsets, fresh)
     return Runs(offsets, depth, length, fresh)
 
 
 @njit(cache=True, nogil=True)
 def _stack_runs(
-    paths: Paths,
+    stems: Stems,
     requests: Int64Array,
-    owners: Owners,
+    owner: Int32Array,
     tree: Int64Array,
-    turn: Int64Array,
     offsets: Int64Array,
     fresh: Int32Array,
 ) -> tuple[Int32Array, Int32Array]:
-    """Fill `offsets` and `fresh`; depths and lengths of the runs. `turn` is when it was a request's turn."""
+    """Fill `offsets` and `fresh`; depths and lengths of the runs, a request's last one first.
+
+    `owner` (stems,) is who touched a stem last, as a place among `requests`: what one request owns is never
+    parted within a stem. From the leaf up, so that no earlier run is taken before a later one is counted.
+    """
     depths = np.empty(2 * len(requests) + 1, np.int32)
     lengths = np.empty(len(depths), np.int32)
     runs = 0
     resident = 0
     for j in range(len(requests)):
-        request = requests[j]
-        turn[request] = j
-        start = paths.offsets[request]
-        length = paths.offsets[request + 1] - start
-        place = int(np.int64(0))  # a plain 0 is a type of its own, for which every callee is compiled too
-        while place < length:
-            owner = _owner(owners, paths.ids[start + place])
-            if owner < 0:
-                break
-            end = run_end(paths, request, place, owner)
-            if runs == len(depths):
-                depths, lengths = _longer(depths), _longer(lengths)
-            depths[runs] = resident - _sum_to(tree, turn[owner]) + place
-            lengths[runs] = end - place
-            runs += 1
-            _take(paths, request, place, end, owner, owners)
-            _add(tree, turn[owner], place - end)
-            resident -= end - place
-            place = end
-        fresh[j] = length - place
+        stem = stems.last[requests[j]]
+        length = _end(stems, stem)
+        end = length
+        while stem >= 0:
+            whose = owner[stem]
+            while stem >= 0 and owner[stem] == whose:
+                owner[stem] = j
+                stem = stems.parent[stem]
+            begin = _end(stems, stem)
+            if whose < 0:
+                fresh[j] = end - begin
+            elif begin < end:
+                if runs == len(depths):
+                    depths, lengths = _longer(depths), _longer(lengths)
+                depths[runs] = resident - _sum_to(tree, whose)
+                lengths[runs] = end - begin
+                runs += 1
+                _add(tree, whose, begin - end)
+                resident -= end - begin
+            end = begin
         offsets[j + 1] = runs
-        _label(paths, request, place, length, owners)
         _add(tree, j, length)
         resident += length
     return depths[:runs].copy(), lengths[:runs].copy()
+
+
+@njit(cache=True)
+def _end(stems: Stems, stem: int) -> int:
+    """Units from the root to the end of a stem, 0 where there is none."""
+    return int(stems.end[stem]) if stem >= 0 else 0
 
 
 @njit(cache=True)

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tierscope.analytics.attribution import Holder, JointStreams, Stream, joint_streams
-from tierscope.analytics.chains import Chains, numbered
+from tierscope.analytics.chains import Chains, chunked, numbered
 from tierscope.analytics.curve import hit_blocks_per_request
 from tierscope.analytics.depths import BoolArray, held_blocks
 from tierscope.domain.tiers import Tier
@@ -229,14 +229,14 @@ class _Reach:
         ttl = self._sizes.l2_ttl_seconds
         if ttl is None:
             return self._window.prompt
-        young = np.zeros_like(self._window.prompt)
+        young, chunks = np.zeros_like(self._window.prompt), self._chunks()
         for holder in self._streams[Tier.L2].holders:
-            young[holder.requests] = self._young(holder, ttl)
+            young[holder.requests] = self._young(holder, chunks, ttl)
         return young
 
-    def _young(self, holder: Holder, ttl_seconds: float) -> Int64Array:
+    def _young(self, holder: Holder, chains: Chains, ttl_seconds: float) -> Int64Array:
         """The same of one holder's requests: (m,) tokens."""
-        window, chains, size = self._window, holder.chains, self._streams[Tier.L2].unit_tokens
+        window, size = self._window, self._streams[Tier.L2].unit_tokens
         written = np.full(chains.n_ids, -np.inf)
         served = window.prompt - window.computed
         young = np.zeros(len(holder.requests), dtype=np.int64)
@@ -275,9 +275,14 @@ class _Reach:
             return np.zeros_like(self._most)
         return np.minimum(stream.hit_tokens(np.array([units], dtype=np.int64))[:, 0], self._most)
 
+    def _chunks(self) -> Chains:
+        """Everybody's chunks as one stream."""
+        per_chunk = self._streams[Tier.L2].unit_tokens // self._window.block_tokens
+        return chunked(_merged(self._window), per_chunk)
+
     def _elsewhere(self, tier: Tier, units: int) -> Int64Array:
         stream = self._streams[tier]
-        merged = _merged(self._window) if tier is Tier.L0 else self._streams[Tier.L2].holders[0].chains
+        merged = _merged(self._window) if tier is Tier.L0 else self._chunks()
         paths = Paths(merged.offsets, merged.ids, merged.n_ids)
         reached = np.zeros_like(self._most)
         for holder in stream.holders:
