@@ -41,18 +41,19 @@ class History:
         """Index of the first request that counts."""
         return int(len(self.prompt) * WARM_UP_SHARE)
 
-    def measure(self, hits: Int64Array) -> Measured:
-        """Sum hit tokens (n, k) in all the ways advice needs."""
-        self._refuse_others(len(hits))
+    def measure(self, *hits: Int64Array) -> Measured:
+        """Sum hit tokens (n,) of each of k columns in all the ways advice needs."""
+        for column in hits:
+            self._refuse_others(len(column))
         cuts = self._cuts()
-        return self._measured(np.add.reduceat(hits, cuts[:-1], axis=0), cuts)
+        return self._measured(np.column_stack([np.add.reduceat(one, cuts[:-1]) for one in hits]), cuts)
 
     def measure_sizes(self, stream: Stream, base: Int64Array, capacities_units: Int64Array) -> Measured:
         """Measure one tier over tiers above it that give `base` (n,) tokens, at each size: k columns."""
         self._refuse_others(len(base))
         self._refuse_others(stream.requests)
         cuts = self._cuts()
-        most = np.maximum(self.prompt - 1, 0)
+        most = self._most()
         return self._measured(stream.served_sums(base, most, capacities_units, cuts), cuts)
 
     def _refuse_others(self, requests: int) -> None:
@@ -90,6 +91,11 @@ class History:
         return Measured(slices, ratio(warm, half), ratio(half, len(prompt)))
 
     def over(self, base: Int64Array, tokens: Int64Array) -> Int64Array:
-        """Tokens that a tier and those above it serve together: (n,) and (n, k) make (n, k)."""
-        most = np.maximum(self.prompt - 1, 0)[:, None]
-        return np.maximum(np.minimum(tokens, most), base[:, None])
+        """Tokens that a tier and those above it serve together: (n,) each."""
+        found = np.minimum(tokens, self._most())
+        return np.maximum(found, base, out=found)
+
+    def _most(self) -> Int64Array:
+        """The most tokens of each prompt that can be served: (n,)."""
+        most = self.prompt - 1
+        return np.maximum(most, 0, out=most)

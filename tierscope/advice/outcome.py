@@ -74,7 +74,7 @@ class Outlook:
 
     def _hit_ratios(self, split: Split) -> HitRatios:
         total = split.l0 + split.l1 + split.l2
-        measured = self.study.history.measure(np.column_stack((split.l0, split.l1, split.l2, total)))
+        measured = self.study.history.measure(split.l0, split.l1, split.l2, total)
         own_error = np.abs(measured.predicted - measured.observed)
         widen = np.maximum(own_error, self._tier_errors()) + self._disagreements() + self.drift_widening
         resampled = resampled_ratios(measured.slices, RESAMPLES, np.random.default_rng(SEED))
@@ -260,7 +260,7 @@ def _sizes_for(target: float, outlook: Outlook) -> Sizes:
         size = round_up_bytes(wanted * task.bytes_per_unit)
         limit = sizing.task.limit_bytes
         sizes[tier] = size if limit is None else min(size, limit)
-        base = study.history.over(base, study.depth_tokens(tier, sizes[tier])[:, None])[:, 0]
+        base = study.history.over(base, study.depth_tokens(tier, sizes[tier]))
     return sizes
 
 

@@ -128,10 +128,11 @@ def _analyse(study: Study, evidence: Evidence, learned: Learned) -> Analysis:
         today = study.split(study.sizes_today())
         on_observed = check_model(study.window, first, today)
         check = SelfCheck((check.compared[0], *on_observed.compared[1:]))
-    slow = slow_pool(study)
+    ttft = ttft_model(study.window, first)
+    slow = slow_pool(study, ttft)
     stuck = any(True for _ in eviction_findings(evidence.samples, evidence.window, today))
     sizings = _sizings(study, check, evidence, slow, pool_is_stuck=stuck)
-    outlook = Outlook(study, today, sizings, check, 0.0, ttft_model(study.window, first), learned)
+    outlook = Outlook(study, today, sizings, check, 0.0, ttft, learned)
     known = all(check.trusts(tier) and _is_known(tier, study, pool_is_stuck=stuck) for tier in sizings)
     aim = aimed(outlook, pool_pays=slow is None, sizes_are_known=known)
     outlook = replace(outlook, sizings=aim.sizings)
@@ -168,7 +169,7 @@ def _sizings(
         if not check.trusts(tier) or not known or in_vain:
             sizing = replace(sizing, verdict=Verdict.KEEP, chosen_bytes=config.capacity_bytes)
         found[tier] = sizing
-        base = study.history.over(base, study.depth_tokens(tier, sizing.chosen_bytes)[:, None])[:, 0]
+        base = study.history.over(base, study.depth_tokens(tier, sizing.chosen_bytes))
     return found
 
 
@@ -206,9 +207,8 @@ def _shift(study: Study, sizings: Iterable[TierSizing]) -> Shift:
         task = sizing.task
         filled = max(int(task.stream.footprint_units(study.history.first_measured).min()), 1)
         size = np.array([min(task.units(sizing.chosen_bytes), filled)], dtype=np.int64)
-        served = study.history.over(base, task.stream.hit_tokens(size))
-        parts.append(study.history.measure(served).slices)
-        base = served[:, 0]
+        base = study.history.over(base, task.stream.hit_tokens(size)[:, 0])
+        parts.append(study.history.measure(base).slices)
     slices = Slices(np.concatenate([part.hits for part in parts], axis=1), parts[0].total)
     return shift_of(slices, DRIFT_LATE_SLICES, DRIFT_PERMUTATIONS, np.random.default_rng(SEED))
 

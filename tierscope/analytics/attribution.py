@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tierscope.analytics.depths import Runs, Served, add_served, hit_blocks, stack_runs
+from tierscope.analytics.depths import Runs, Served, add_served, hit_tokens, stack_runs
 from tierscope.analytics.stems import Stems, only_own, stems_of
 from tierscope.domain.errors import BadInput
 from tierscope.domain.trace import Int32Array, Int64Array
@@ -34,7 +34,10 @@ MOST_ANSWERS = 8
 
 @dataclass(frozen=True, eq=False)
 class Holder:
-    """One cache of a tier: `requests` (m,), ascending, index the window; it sees their chains alone."""
+    """One cache of a tier: `requests` (m,), ascending, index the window; it sees their chains alone.
+
+    All holders of a tier have the same `stems`, those of everybody's chains.
+    """
 
     requests: Int64Array
     stems: Stems
@@ -43,11 +46,6 @@ class Holder:
     def runs(self) -> Runs:
         """Where its requests' paths lie in its stack: one pass, which tells all about every capacity."""
         return stack_runs(self.stems, self.requests)
-
-    @cached_property
-    def longest_units(self) -> int:
-        """Units of its longest chain; 0 without any."""
-        return int(self.stems.lengths[self.requests].max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -84,13 +82,17 @@ class Stream:
 
     def _hit_tokens(self, capacities_units: Int64Array) -> Int64Array:
         tokens = np.zeros((self.requests, len(capacities_units)), dtype=np.int64)
-        hits = _side_by_side(lambda holder: hit_blocks(holder.runs, capacities_units), self.holders)
-        for holder, found in zip(self.holders, hits, strict=True):
-            units = found.astype(np.int64)
-            if self.leading is not None:
-                units = np.minimum(units, self.leading[holder.requests][:, None])
-            tokens[holder.requests] = units * self.unit_tokens
+        most, unit = self._most_units(), self.unit_tokens
+        for _ in _side_by_side(
+            lambda holder: hit_tokens(holder.runs, holder.requests, most, unit, capacities_units, tokens),
+            self.holders,
+        ):
+            pass
         return tokens
+
+    def _most_units(self) -> Int64Array:
+        """`leading`, or what never limits anyone."""
+        return np.full(self.requests, np.iinfo(np.int32).max) if self.leading is None else self.leading
 
     def served_sums(
         self, base: Int64Array, most: Int64Array, capacities_units: Int64Array, cuts: Int64Array
@@ -100,8 +102,7 @@ class Stream:
         `base` (requests,) tokens come from above, a request is served at most `most` (requests,). Stretch s
         has requests cuts[s]..cuts[s + 1] - 1; `cuts` ascend.
         """
-        leading = np.full(self.requests, np.iinfo(np.int32).max) if self.leading is None else self.leading
-        served = Served(leading.astype(np.int64), most, base)
+        served = Served(self._most_units(), most, base)
         shape = len(cuts) - 1, len(capacities_units)
 
         def sums_of(holder: Holder) -> Int64Array:
@@ -124,7 +125,7 @@ class Stream:
 
     def longest_units(self) -> int:
         """Units of the longest chain; 0 without any."""
-        return max((holder.longest_units for holder in self.holders), default=0)
+        return max((int(holder.stems.end.max(initial=0)) for holder in self.holders[:1]), default=0)
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,9 @@ def joint_streams(
 def _holders(stems: Stems, engine: Int32Array, owners: Iterable[Hashable]) -> tuple[Holder, ...]:
     """One holder for each distinct owner; `owners[k]` owns the requests of engine k."""
     numbers: dict[Hashable, int] = {}
-    owner_of = np.array([numbers.setdefault(owner, len(numbers)) for owner in owners], dtype=np.int64)
-    found = (np.flatnonzero(owner_of[engine] == number) for number in range(len(numbers)))
+    owner_of = np.array([numbers.setdefault(owner, len(numbers)) for owner in owners], dtype=np.int32)
+    owner = owner_of[engine]
+    found = (np.flatnonzero(owner == number) for number in range(len(numbers)))
     return tuple(Holder(requests, stems) for requests in found if len(requests) or len(numbers) == 1)
 
 

@@ -262,6 +262,27 @@ def _hit_blocks(runs: Runs, capacities: Int64Array, hits: Int64Array, found: Int
         found[j] = hits
 
 
+@njit(cache=True, nogil=True)
+def hit_tokens(
+    runs: Runs,
+    requests: Int64Array,
+    most_units: Int64Array,
+    unit_tokens: int,
+    capacities: Int64Array,
+    tokens: Int64Array,
+) -> None:
+    """Put the tokens that each capacity holds of each request into its row of `tokens` (n, sizes).
+
+    `most_units` (n,) are the most that it can be served; the j-th of `requests` (m,) has the j-th runs.
+    """
+    hits = np.zeros(len(capacities), np.int64)
+    for j in range(len(requests)):
+        hits[:] = 0
+        _add_hits(runs, j, capacities, hits)
+        for c in range(len(capacities)):
+            tokens[requests[j], c] = min(hits[c], most_units[requests[j]]) * unit_tokens
+
+
 class Served(NamedTuple):
     """What limits a tier's hits to tokens that count: (n,) int64 each, over all requests of a window.
 

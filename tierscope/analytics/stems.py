@@ -34,13 +34,6 @@ class Stems(NamedTuple):
     end: Int32Array
     number: Int32Array
 
-    @property
-    def lengths(self) -> Int32Array:
-        """Units of each chain: (n,)."""
-        ends = np.append(self.end, np.int32(0))  # which `last` of an empty chain, -1, finds
-        found: Int32Array = ends[self.last]
-        return found
-
     def in_chunks(self, per_chunk: int) -> Stems:
         """The same chains in whole chunks of so many blocks: a chunk lies where its last block does."""
         return self if per_chunk == 1 else self._replace(end=self.end // np.int32(per_chunk))

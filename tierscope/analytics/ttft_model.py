@@ -7,6 +7,7 @@ loaded from, columns that rise and fall together, times that wait for a place an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,18 +26,27 @@ MOST_CONDITION = 30.0
 TWO_SIDED_95 = 1.96
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class TtftModel:
     """Seconds: fixed, and for a token of each origin. `low` and `high` (4,) are the median's 95 % interval.
 
-    `problems` say why the model is not to be used; empty where its conditions hold.
+    `problems` say why the model is not to be used; empty where its conditions hold. `tokens` (n, 3) and
+    `service_seconds` (n,), TTFT less queue, are what it was fitted on.
     """
 
+    tokens: FloatArray
+    service_seconds: FloatArray
     median: TtftFit
-    p90: TtftFit
     low: FloatArray
     high: FloatArray
     problems: tuple[str, ...]
+
+    @cached_property
+    def p90(self) -> TtftFit:
+        """The same of the time that nine of ten requests stay below; fitted when it is asked for."""
+        if len(self.service_seconds) <= len(ORIGINS) + 1:
+            return self.median
+        return fit_ttft(self.tokens, self.service_seconds, 0.9)
 
     def break_even_bytes_per_second(self, bytes_per_token: float) -> float | None:
         """The load rate below which computing is faster than loading; None where computing costs nothing."""
@@ -48,18 +58,25 @@ def break_even_bytes_per_second(bytes_per_token: float, seconds_per_computed_tok
     return bytes_per_token / seconds_per_computed_token if seconds_per_computed_token > 0 else None
 
 
-def model_ttft(tokens: FloatArray, ttft_seconds: FloatArray, queue_seconds: FloatArray) -> TtftModel:
-    """Fit requests with `tokens` (n, 3) by ORIGINS; times are (n,) and finite, TTFT above its queue time."""
+def model_ttft(
+    tokens: FloatArray, ttft_seconds: FloatArray, queue_seconds: FloatArray, median: TtftFit | None = None
+) -> TtftModel:
+    """Fit requests with `tokens` (n, 3) by ORIGINS; times are (n,) and finite, TTFT above its queue time.
+
+    `median` is the fit of the same requests where it is known already.
+    """
     service = ttft_seconds - queue_seconds
     if len(service) <= len(ORIGINS) + 1:
         nothing = np.zeros(len(ORIGINS) + 1)
         few = (f"{len(service)} requests are too few to fit anything",)
-        return TtftModel(TtftFit(nothing, 0.0), TtftFit(nothing, 0.0), nothing, nothing, few)
-    median, p90 = fit_ttft(tokens, service), fit_ttft(tokens, service, 0.9)
+        return TtftModel(tokens, service, TtftFit(nothing, 0.0), nothing, nothing, few)
+    if median is None:
+        median = fit_ttft(tokens, service)
     spread = TWO_SIDED_95 * _standard_errors(tokens, service, median)
     return TtftModel(
+        tokens=tokens,
+        service_seconds=service,
         median=median,
-        p90=p90,
         low=np.maximum(median.coefficients - spread, 0.0),
         high=median.coefficients + spread,
         problems=tuple(_problems(tokens, ttft_seconds, queue_seconds, median)),

@@ -25,10 +25,13 @@ def split_tokens(prompt: Int64Array, l0: Int64Array, l1: Int64Array, l2: Int64Ar
     already are unless the prompt ends on a block; L1 and L2 give up to it.
     """
     most = np.maximum(prompt - 1, 0)
-    first = np.minimum(l0, most)
-    second = np.maximum(np.minimum(l1, most), first)
-    third = np.maximum(np.minimum(l2, most), second)
-    return Split(first, second - first, third - second, prompt - third)
+    first, second, third = np.minimum(l0, most), np.minimum(l1, most), np.minimum(l2, most)
+    np.maximum(second, first, out=second)
+    np.maximum(third, second, out=third)
+    computed = np.subtract(prompt, third, out=most)
+    third -= second
+    second -= first
+    return Split(first, second, third, computed)
 
 
 def whole_blocks_below(prompt: Int64Array, tokens: Int64Array, block_tokens: int) -> Int64Array:

@@ -125,5 +125,5 @@ def _resized(
             limited=False,
             warm_ratio=filled_share(task.stream, study.history, task.units(size)),
         )
-        base = study.history.over(base, study.depth_tokens(tier, size)[:, None])[:, 0]
+        base = study.history.over(base, study.depth_tokens(tier, size))
     return found

@@ -78,10 +78,8 @@ def staged_tokens(window: RequestWindow, first: int) -> int:
     replica_of = np.array([names.index(replica) for replica in replicas], dtype=np.int64)
     of = replica_of[window.engine[first:]] if len(replica_of) else np.zeros(0, dtype=np.int64)
     at = window.at_unix_seconds[first:]
-    peaks = (
-        _peak(at[of == number], lasts[of == number], loaded[of == number]) for number in range(len(names))
-    )
-    return max(peaks, default=0)
+    each = (np.flatnonzero(of == number) for number in range(len(names)))
+    return max((_peak(at[its], lasts[its], loaded[its]) for its in each), default=0)
 
 
 def _peak(at: FloatArray, lasts: FloatArray, tokens: Int64Array) -> int:

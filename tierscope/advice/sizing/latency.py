@@ -63,10 +63,10 @@ class TtftModel:
         absent = self.absent_because(then)
         if absent is not None:
             return Prediction(None, None, None, absent)
-        draws = slice_draws(SLICES, RESAMPLES, rng)
+        draws = np.vstack((np.ones(SLICES), slice_draws(SLICES, RESAMPLES, rng)))
         before, after = self._seconds(now, self.fit), self._seconds(then, self.elsewhere or self.fit)
         p50, p90 = (self._estimate(before, after, draws, q) for q in (0.5, 0.9))
-        return Prediction(p50, p90, self._mean(before, after, draws))
+        return Prediction(p50, p90, self._mean(before, after, draws[1:]))
 
     def absent_because(self, then: Split) -> str | None:
         """Why TTFT cannot be told if the tiers served `then`; None where it can."""
@@ -107,10 +107,10 @@ class TtftModel:
         return replace(self, elsewhere=TtftFit(self.fit.coefficients * factors, self.fit.error_ratio))
 
     def _estimate(self, before: FloatArray, after: FloatArray, draws: FloatArray, q: float) -> Estimate:
-        whole = np.ones((1, SLICES))
-        value = self._scaled(before, after, whole, q)[0]
+        """The observed quantile, scaled; of `draws` the first is the history as it was."""
+        scaled = self._scaled(before, after, draws, q)
         own = holdout_shift(self.ttft_seconds, lambda seconds: _quantile(seconds, q))
-        return self._allowed(float(value), self._scaled(before, after, draws, q), own)
+        return self._allowed(float(scaled[0]), scaled[1:], own)
 
     def _mean(self, before: FloatArray, after: FloatArray, draws: FloatArray) -> Estimate:
         """The observed mean, scaled like the quantiles by the modelled change."""

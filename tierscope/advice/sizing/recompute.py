@@ -9,9 +9,8 @@ import numpy as np
 
 from tierscope.advice.document import Apply, ApplyFormat, Finding, FindingKind
 from tierscope.advice.resource import switch_l2_patch
-from tierscope.advice.sizing.latency import thinned
+from tierscope.advice.sizing.latency import TtftModel
 from tierscope.advice.study import Study
-from tierscope.advice.thresholds import MOST_TTFT_RECORDS
 from tierscope.analytics.ttft_model import ORIGINS, break_even_bytes_per_second, model_ttft
 from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
@@ -26,17 +25,15 @@ class SlowPool:
     loaded_seconds: float
 
 
-def slow_pool(study: Study) -> SlowPool | None:
-    """Compare the fitted costs of a token; None where L2 pays, or where its cost is not known well enough."""
-    window, first = study.window, study.history.first_measured
-    if study.deployment.tier(Tier.L2) is None or window.external[first:].any():
+def slow_pool(study: Study, ttft: TtftModel | str) -> SlowPool | None:
+    """Compare the costs of a token; None where L2 pays, or where its cost is not known well enough."""
+    window = study.window
+    if study.deployment.tier(Tier.L2) is None or isinstance(ttft, str) or ttft.merged:
         return None
-    queue = np.nan_to_num(window.queue_seconds, nan=0.0)
-    usable = np.isfinite(window.ttft_seconds) & (window.ttft_seconds > queue)
-    usable[:first] = False
-    rows = thinned(np.flatnonzero(usable), MOST_TTFT_RECORDS)
+    rows = ttft.requests
     tokens = np.column_stack((window.computed[rows], window.l1[rows], window.l2[rows])).astype(np.float64)
-    model = model_ttft(tokens, window.ttft_seconds[rows], queue[rows])
+    median = ttft.fit if len(ttft.priced) == len(ORIGINS) else None
+    model = model_ttft(tokens, ttft.ttft_seconds, ttft.queue_seconds, median)
     computed, l2 = 1 + ORIGINS.index("computed"), 1 + ORIGINS.index("l2")
     if model.problems or model.low[l2] <= model.high[computed]:
         return None

@@ -17,7 +17,7 @@ FEWEST = 28
 def test_every_measured_request_is_in_one_slice():
     """The fewest requests that fill the slices: one in each."""
     prompt = np.arange(1, FEWEST + 1)
-    slices = History(prompt).measure(prompt[:, None]).slices
+    slices = History(prompt).measure(prompt).slices
 
     assert slices.total.tolist() == prompt[-SLICES:].tolist()
     assert slices.hits[:, 0].tolist() == prompt[-SLICES:].tolist()
@@ -29,13 +29,13 @@ def test_a_window_with_fewer_measured_requests_than_slices_is_refused(requests):
     prompt = np.full(requests, 10)
 
     with pytest.raises(ValueError, match="cannot be cut into 20 slices"):
-        History(prompt).measure(prompt[:, None])
+        History(prompt).measure(prompt)
 
 
 @pytest.mark.parametrize("requests", [59, 61])
 def test_hits_of_another_window_are_refused(requests):
     """Longer ones would be cut in silence, their end counted with the last slice."""
-    other = np.zeros((requests, 1), dtype=np.int64)
+    other = np.zeros(requests, dtype=np.int64)
 
     with pytest.raises(ValueError, match=f"{requests} requests are not those of 60"):
         History(np.full(60, 10)).measure(other)
