@@ -217,7 +217,10 @@ class Caller:
                     where=str(self._path),
                     fix="see whether `tierscope collect` still runs, and what its log says",
                 )
-            return decode_answer(method, socket.recv_multipart(), str(self._path))
+            frames = [
+                frame.buffer for frame in socket.recv_multipart(copy=False)
+            ]  # decoding copies them once
+            return decode_answer(method, frames, str(self._path))
 
 
 class RemoteReader:
