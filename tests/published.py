@@ -1,15 +1,24 @@
 """Published comparisons of routers: who was served how, and what came of it.
 
 Two benchmarks of llm-d-kv-cache (folders `73-capacity` and `37-capacity` of its results): prompts of a
-group share its instructions, every prompt comes again and again, and stages of a rate follow each other when
-the one before has drained. Figures are mean TTFT in seconds. What the model takes from them is `api_seconds`
-alone, from the `precise` row of the lowest rate; all else are figures of the hardware and of the set-up.
+group share its instructions, and stages of a rate follow each other when the one before has drained. What the
+model takes from them is from the `precise` row of the lowest rate alone: `step_seconds`, by its time between
+tokens, and `api_seconds`, by its TTFT. All else are figures of the hardware and of the set-up, or follows
+from the source of what was run: inference-perf of September 2025, and the inference gateway's 0.5.1.
+
+- Each stage asks the same prompts in the same order from the first on: they are shuffled once. Gaps are
+  exponential, also where the rate is called constant: then they are scaled to fill the stage.
+- An answer's line and the empty line after it count as one token each, so published times between tokens
+  are half of the real ones: their median is 0.
+- Envoy before the gateway bears 1,024 requests at once. Only the first benchmark sends more; its stages from
+  40 requests/s on have the tokens of 1,024 answers, and no column of successes, which the second has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,16 +33,25 @@ BLOCK = 16
 OUTPUT = 1000
 DRAINED_MS = 900_000
 """Between two stages: longer than any of them takes to drain."""
+PROXY_OPEN = 1024
+"""What Envoy bears unless told otherwise (`max_requests`)."""
 OF_2025 = Index(tokens=31_250 * BLOCK, prompt_tokens=256 * BLOCK)
 """64 bytes a block, about 16 tokens; what comes after 4,096 tokens of a prompt is not seen."""
-ALL_TOLD = Index(precise=True)
+ALL_TOLD = Index(precise=True, relative=True)
+
+
+class Figures(NamedTuple):
+    """Means of a stage, in seconds: to the first token, and between two tokens of an answer."""
+
+    ttft: float
+    token: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """A fleet, its prompts, its stages (requests/s and seconds), and the published means by policy and rate.
+    """A fleet, its prompts, its stages (requests/s and seconds), and published mean TTFT by policy and rate.
 
-    `kv_seconds_per_token` is what reading a token's KV values of a decoding request takes.
+    `tokens` are the published times between tokens under `precise`, as they stand there: half of the real.
     """
 
     replicas: int
@@ -48,27 +66,26 @@ class Benchmark:
     times: StepTimes
     weights: Mapping[str, tuple[Weights, Index]]
     published: Mapping[str, Mapping[float, float]]
+    tokens: Mapping[float, float]
 
     def trace(self, seed: int) -> Trace:
         """Every stage's requests, prompts in shuffled rounds."""
         rng = np.random.default_rng(seed)
-        at: list[np.ndarray] = []
+        order = rng.permutation(self.groups * self.prompts_a_group)
+        at, asked = [], []
         start = 0.0
         for rate, seconds in (self.warm_up, *self.stages):
-            count = round(rate * seconds)
-            gaps = rng.exponential(1 / rate, count) if self.poisson else np.full(count, 1 / rate)
-            at.append(start + np.cumsum(gaps) * 1000)
+            came = _poisson(rng, rate, seconds) if self.poisson else _in(seconds, round(rate * seconds), rng)
+            at.append(start + came * 1000)
+            asked.append(order[np.arange(len(came)) % len(order)])
             start += seconds * 1000 + DRAINED_MS
-        came = np.concatenate(at).astype(np.int64)
-        n, prompts = len(came), self.groups * self.prompts_a_group
-        rounds = [rng.permutation(prompts) for _ in range(-(-n // prompts))]
-        paths = self._paths()
-        chosen = np.concatenate(rounds)[:n]
+        came_ms, chosen = np.concatenate(at).astype(np.int64), np.concatenate(asked)
+        n, paths = len(came_ms), self._paths()
         length = paths.shape[1]
         return Trace(
             name="published",
             block_tokens=BLOCK,
-            at_ms=came,
+            at_ms=came_ms,
             input_tokens=np.full(n, self.system + self.question, np.int64),
             output_tokens=np.full(n, OUTPUT, np.int64),
             session=np.full(n, -1, np.int32),
@@ -83,14 +100,15 @@ class Benchmark:
         rest = self.groups * shared + prompts[:, None] * own + np.arange(own)
         return np.concatenate((first, rest), axis=1)
 
-    def means(self, policy: str, seed: int) -> dict[float, float]:
-        """Mean TTFT of each stage in the model, by its rate; of stages at one rate the last one's."""
+    def figures(self, policy: str, seed: int) -> dict[float, Figures]:
+        """What comes of each stage in the model, by its rate, among the requests that are not refused."""
         trace = self.trace(seed)
         fleet = Fleet(
             replicas=self.replicas,
             sizes=TierSizes(l0_blocks=self.kv_tokens // BLOCK, l1_chunks=0, l2_chunks=0),
             policy=RoutingPolicy.GATEWAY,
             times=self.times,
+            most_open=PROXY_OPEN,
             seed=seed,
         )
         if policy == "random":
@@ -103,22 +121,43 @@ class Benchmark:
             np.arange(len(self.stages) + 1), [round(r * s) for r, s in (self.warm_up, *self.stages)]
         )
         return {
-            rate: float(np.nanmean(served.ttft_seconds[stage == number]))
+            rate: Figures(
+                float(np.nanmean(served.ttft_seconds[stage == number])),
+                float(np.nanmean(served.answer_seconds[stage == number])) / (OUTPUT - 1),
+            )
             for number, (rate, _) in enumerate(self.stages, start=1)
         }
 
 
-RATES = (3, 10, 15, 20, 25, 30, 35, 40, 60)
+def _in(seconds: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    """So many requests in so many seconds: gaps are drawn as a Poisson process has them, then scaled."""
+    gaps = rng.exponential(1.0, count)
+    return np.cumsum(gaps) / gaps.sum() * seconds
 
 
-def _by(rates: tuple[float, ...], means: tuple[float, ...]) -> dict[float, float]:
-    return dict(zip(rates, means, strict=True))
+def _poisson(rng: np.random.Generator, rate: float, seconds: float) -> np.ndarray:
+    """As many requests as the rate says, second by second of a random number."""
+    count = round(rate * seconds)
+    came: list[float] = []
+    second = 0
+    while len(came) < count:
+        came.extend(second + _in(1.0, rng.poisson(rate), rng))
+        second += 1
+    return np.array(came[:count])
+
+
+def _by(stages: tuple[tuple[float, float], ...], means: tuple[float, ...]) -> dict[float, float]:
+    return dict(zip((rate for rate, _ in stages), means, strict=True))
 
 
 H100 = {"step_tokens": 8192, "most_running": 1024, "attention_seconds_per_pair": 0.0}
 BYTES_PER_SECOND = 3.35e12
 """Memory of one H100."""
 
+QWEN3_STAGES = (
+    (3, 20), (10, 20), (15, 20), (20, 38), (22, 34), (25, 30), (30, 25), (35, 21), (40, 38),
+    (43, 36), (46, 33), (49, 30), (52, 29), (55, 27), (57, 26), (60, 25),
+)  # fmt: skip
 QWEN3_32B = Benchmark(
     replicas=8,
     kv_tokens=307_328,
@@ -128,15 +167,12 @@ QWEN3_32B = Benchmark(
     question=1200,
     poisson=True,
     warm_up=(15, 50),
-    stages=(
-        (3, 20), (10, 20), (15, 20), (20, 38), (22, 34), (25, 30), (30, 25), (35, 21), (40, 38),
-        (43, 36), (46, 33), (49, 30), (52, 29), (55, 27), (57, 26), (60, 25),
-    ),
+    stages=QWEN3_STAGES,
     times=StepTimes(
-        step_seconds=0.0105,
+        step_seconds=0.0199,
         prefill_seconds_per_token=1 / 15_928,
         context_seconds_per_token=262_144 / (2 * BYTES_PER_SECOND),
-        api_seconds=0.2663,
+        api_seconds=0.196,
         **H100,
     ),
     weights={
@@ -145,15 +181,31 @@ QWEN3_32B = Benchmark(
         "load": (Weights(1, 1, 0), OF_2025),
     },
     published={
-        "precise": _by(RATES, (0.291, 0.335, 0.249, 0.363, 0.303, 0.296, 0.275, 0.269, 0.283)),
-        "estimated": _by(RATES, (0.300, 0.271, 0.232, 0.329, 0.370, 0.373, 2.78, 13.2, 24.3)),
-        "random": _by(RATES, (0.622, 0.826, 1.278, 25.1, 30.7, 32.2, 34.0, 54.2, 57.4)),
-        "load": _by(RATES, (0.944, 2.24, 4.01, 29.2, 32.5, 32.8, 33.9, 53.5, 58.5)),
+        "precise": _by(QWEN3_STAGES, (
+            0.291, 0.335, 0.249, 0.363, 0.300, 0.303, 0.296, 0.275,
+            0.269, 0.281, 0.293, 0.311, 0.288, 0.308, 0.319, 0.283,
+        )),
+        "estimated": _by(QWEN3_STAGES, (
+            0.300, 0.271, 0.232, 0.329, 0.407, 0.370, 0.373, 2.780,
+            13.160, 16.941, 18.081, 19.111, 21.940, 22.327, 23.423, 24.281,
+        )),
+        "random": _by(QWEN3_STAGES, (
+            0.622, 0.826, 1.278, 25.073, 28.185, 30.689, 32.212, 34.043,
+            54.196, 53.247, 53.572, 56.130, 56.035, 54.844, 56.803, 57.426,
+        )),
+        "load": _by(QWEN3_STAGES, (
+            0.944, 2.241, 4.013, 29.229, 28.710, 32.534, 32.831, 33.874,
+            53.545, 53.802, 56.746, 55.208, 58.807, 58.467, 61.750, 58.497,
+        )),
     },
+    tokens=_by(QWEN3_STAGES, (
+        0.011, 0.013, 0.015, 0.021, 0.020, 0.021, 0.021, 0.021,
+        0.027, 0.028, 0.028, 0.029, 0.029, 0.029, 0.029, 0.029,
+    )),
 )  # fmt: skip
-"""Two H100 a pod, 256 KiB of KV values a token; prefill 15,928 tokens/s (one unloaded chunk of 8,192), and
-10.5 ms a step, from the published time between tokens at the lowest rate."""
+"""Two H100 a pod, 256 KiB of KV values a token; prefill 15,928 tokens/s (one unloaded chunk of 8,192)."""
 
+LLAMA_STAGES = ((3, 210), (4, 180), (5, 120), (6, 120), (8, 90), (10, 70), (12, 60), (15, 50), (20, 50))
 LLAMA_70B = Benchmark(
     replicas=4,
     kv_tokens=461_376,
@@ -163,12 +215,12 @@ LLAMA_70B = Benchmark(
     question=1000,
     poisson=False,
     warm_up=(9, 30),
-    stages=((3, 210), (4, 180), (5, 120), (6, 120), (8, 90), (10, 70), (12, 60), (15, 50), (20, 50)),
+    stages=LLAMA_STAGES,
     times=StepTimes(
-        step_seconds=141e9 / (4 * BYTES_PER_SECOND),
+        step_seconds=0.0214,
         prefill_seconds_per_token=2 * 70.6e9 / (4 * 0.5 * 989e12),
         context_seconds_per_token=327_680 / (4 * BYTES_PER_SECOND),
-        api_seconds=0.1245,
+        api_seconds=0.105,
         **H100,
     ),
     weights={
@@ -177,10 +229,11 @@ LLAMA_70B = Benchmark(
         "load": (Weights(1, 1, 0), OF_2025),
     },
     published={
-        "precise": _by((3, 4, 6, 8, 10, 15, 20), (0.144, 0.182, 0.195, 0.199, 0.202, 0.210, 0.201)),
-        "default": _by((3, 4, 6, 8, 10, 15, 20), (0.207, 0.236, 0.254, 0.399, 0.466, 1.29, 7.61)),
-        "random": _by((3, 4, 6, 8, 10), (0.852, 9.48, 30.4, 39.1, 41.5)),
-        "load": _by((3, 4, 6, 8, 15, 20), (1.44, 6.37, 29.2, 39.1, 63.4, 92.9)),
+        "precise": _by(LLAMA_STAGES, (0.144, 0.182, 0.188, 0.195, 0.199, 0.202, 0.202, 0.210, 0.201)),
+        "default": _by(LLAMA_STAGES, (0.207, 0.236, 0.307, 0.254, 0.399, 0.466, 0.420, 1.294, 7.609)),
+        "random": _by(LLAMA_STAGES, (0.852, 9.475, 15.998, 30.389, 39.117, 41.480, 53.513, 61.425, 94.952)),
+        "load": _by(LLAMA_STAGES, (1.443, 6.367, 10.158, 29.175, 39.076, 44.587, 51.247, 63.407, 92.947)),
     },
+    tokens=_by(LLAMA_STAGES, (0.013, 0.014, 0.015, 0.016, 0.018, 0.020, 0.021, 0.024, 0.029)),
 )
-"""Four H100 a pod, 320 KiB of KV values a token; a step reads the weights; prefill at half of 989 TFLOP/s."""
+"""Four H100 a pod, 320 KiB of KV values a token; prefill at half of 989 TFLOP/s."""

@@ -52,6 +52,9 @@ def simulate(
         float | None, typer.Option("--l2-ttl", min=1, help="Seconds after which L2 deletes a chunk.")
     ] = None,
     routers: Annotated[int, typer.Option("--routers", min=1, help="Replicas of the router.")] = 1,
+    most_open: Annotated[
+        int | None, typer.Option("--most-open", min=1, help="Requests at once that the proxy bears.")
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="Requests are chats; kvaware cannot read them.")
     ] = False,
@@ -73,7 +76,7 @@ def simulate(
     from tierscope.domain.deployment import RoutingPolicy
     from tierscope.sim.compare import compare_routers
     from tierscope.sim.knee import knee_speed
-    from tierscope.sim.serving import Fleet, serve
+    from tierscope.sim.serving import NO_LIMIT, Fleet, serve
     from tierscope.traces.open import read_trace
 
     with stderr.status(f"reading {trace.name}") as status:
@@ -86,6 +89,7 @@ def simulate(
             keeps_loads=not drop_loads,
             l2_ttl_seconds=l2_ttl,
             routers=routers,
+            most_open=most_open or NO_LIMIT,
             chat=chat,
             seed=seed,
         )
@@ -204,7 +208,10 @@ def _print(document: dict[str, Any]) -> None:
     if "routers" in document:
         _print_routers(document["routers"])
     if document["refused_requests"]:
-        stdout.print(f"{document['refused_requests']:,} requests are longer than an engine can hold")
+        stdout.print(
+            f"{document['refused_requests']:,} requests were refused: longer than an engine can hold, or too "
+            "many at once for the proxy"
+        )
 
 
 def _print_routers(routers: list[dict[str, Any]]) -> None:

@@ -234,6 +234,7 @@ def _end_step(world: World, replica: int, steps: int) -> None:
         if job.left == 0 and job.made >= job.output:
             unpin(world.memory, replica, path_of(world.paths, request), job.named, job.nameless)
             touch(world.shelves, replica, path_of(world.chunks, request))
+            job.ended_seconds = engine.clock
         else:
             world.running[replica, kept] = request
             kept += 1

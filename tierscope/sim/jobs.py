@@ -30,6 +30,7 @@ JOB = np.dtype(
         # where it goes: a replica, or -1 for the router to choose; who has its session, or -1
         ("placement", "i4"),
         ("fallback", "i4"),
+        ("gateway", "i4"),  # which of several asks for it
         ("draw", "f8"),
         # where it stands
         ("left", "i8"),  # prompt tokens to compute
@@ -49,6 +50,7 @@ JOB = np.dtype(
         ("hit", "i4"),
         ("admitted_seconds", "f8"),
         ("ttft_seconds", "f8"),
+        ("ended_seconds", "f8"),
     ]
 )
 
@@ -117,7 +119,7 @@ def new_jobs(n: int) -> Records:
     jobs = np.zeros(n, JOB).view(np.recarray)
     jobs.placement = jobs.fallback = jobs.replica = -1
     jobs.admitted_seconds = NOT_YET
-    jobs.ttft_seconds = np.nan
+    jobs.ttft_seconds = jobs.ended_seconds = np.nan
     return jobs
 
 

@@ -24,17 +24,20 @@ PLACED, KVAWARE, GATEWAY = 0, 1, 2
 class Router(NamedTuple):
     """A router while it works; `remembered` is the gateway's own memory, `remembered_blocks` of a prompt.
 
-    `pages` is what it last read of the engines. A `precise` one is told of each block that engines store and
-    evict, and goes by what they hold.
+    `remembered` has every replica once for each of several gateways. `pages` is what they last read of the
+    engines. A `precise` one is told of each block that engines store and evict, and goes by what they hold.
+    `most_open` requests may be under way at once, whoever decides.
     """
 
     kind: int
     weights: Weights
     precise: bool
+    relative: bool
     remembered: Memory
     remembered_blocks: int
     pages: Pages
     asked: Asked
+    most_open: int
 
 
 @njit(cache=True, nogil=True)
@@ -45,6 +48,8 @@ def run(world: World, router: Router) -> None:
         if router.kind == GATEWAY:
             _read_pages(world, router, at_seconds)
         advance(world, at_seconds)
+        if _open(world) >= router.most_open:
+            continue
         replica = _picked(world, router, request)
         if replica == NOBODY:
             replica = world.jobs[request].fallback
@@ -53,6 +58,15 @@ def run(world: World, router: Router) -> None:
         count(router.asked, replica, int(at_seconds * 1000))
         submit(world, request, replica)
     advance(world, FOREVER)
+
+
+@njit(cache=True)
+def _open(world: World) -> int:
+    """Requests that wait or run."""
+    found = 0
+    for engine in world.engines:
+        found += engine.waiting + engine.running
+    return found
 
 
 @njit(cache=True)
@@ -74,21 +88,24 @@ def _picked(world: World, router: Router, request: int) -> int:
     if router.kind == GATEWAY:
         path = path_of(world.paths, request)[: min(job.named, router.remembered_blocks)]
         busy = router.pages.busy / max(world.memory.capacity_blocks, 1)
-        known = _known(world, router, path, job.at_seconds)
+        known = _known(world, router, path, job.at_seconds, job.gateway)
         replica = gateway.pick(router.weights, router.pages.waiting, busy, known, job.draw)
         if not router.precise:
-            gateway.learn(router.remembered, replica, path)
+            gateway.learn(router.remembered, job.gateway * len(world.engines) + replica, path)
         return replica
     return int(job.placement)
 
 
 @njit(cache=True)
-def _known(world: World, router: Router, path: Int32Array, at_seconds: float) -> FloatArray:
-    """The share of a path that a gateway takes each replica to have: (replicas,)."""
+def _known(world: World, router: Router, path: Int32Array, at_seconds: float, which: int) -> FloatArray:
+    """How much of a path one of the gateways takes each replica to have, 0 to 1: (replicas,)."""
     known = np.zeros(len(world.engines))
     for replica in range(len(known) if len(path) else 0):
         if router.precise:
             known[replica] = stored_blocks(world, replica, path, at_seconds) / len(path)
         else:
-            known[replica] = leading(router.remembered, replica, path, len(path)) / len(path)
+            mine = which * len(known) + replica
+            known[replica] = leading(router.remembered, mine, path, len(path)) / len(path)
+    if router.relative:
+        gateway.spread(known)
     return known

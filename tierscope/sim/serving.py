@@ -26,6 +26,7 @@ from tierscope.traces.paths import Paths
 CHART_WEIGHTS = Weights()
 NEAR_A_7B_MODEL = StepTimes()
 DEFAULT_INDEX = Index()
+NO_LIMIT = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,9 @@ class Fleet:
     answers: bool = True
     """Whether L0 keeps the blocks that answers fill."""
     routers: int = 1
+    most_open: int = NO_LIMIT
+    """Requests under way at once that the proxy before the engines bears. What comes then is refused: Envoy
+    answers 503, from 1,024 on where nothing else is set (`max_requests` of its circuit breakers)."""
     chat: bool = False
     """Requests are chats: `kvaware` reads no prompt in them."""
     weights: Weights = CHART_WEIGHTS
@@ -70,18 +74,19 @@ class Fleet:
 class Served:
     """What came of n requests: tokens by tier, seconds, and the replica; (n,) each.
 
-    A request that no engine could hold has the replica -1, no times (NaN), and counts as computed.
-    `queue_seconds` end at admission.
+    A refused request has the replica -1, no times (NaN), and counts as computed.
+    `queue_seconds` end at admission; `answer_seconds` are from the first token to the last.
     """
 
     split: Split
     replica: Int32Array
     queue_seconds: FloatArray
     ttft_seconds: FloatArray
+    answer_seconds: FloatArray
 
     @property
     def refused(self) -> int:
-        """Requests too long for any engine."""
+        """Requests too long for any engine, or too many at once for the proxy."""
         return int(np.count_nonzero(self.replica < 0))
 
 
@@ -127,6 +132,8 @@ def _jobs(trace: Trace, fleet: Fleet, blocks: Paths, placement: Int32Array | Non
     jobs.named = blocks.lengths
     jobs.fallback = owners(trace.session, fleet.replicas)
     jobs.draw = rng.random(trace.requests)
+    if fleet.policy is RoutingPolicy.GATEWAY and fleet.routers > 1:
+        jobs.gateway = rng.integers(0, fleet.routers, trace.requests)
     if placement is not None:
         jobs.placement = placement
     elif fleet.policy in routers.PLACING:
@@ -144,14 +151,16 @@ def _router(trace: Trace, fleet: Fleet, n_ids: int, *, placed: bool) -> Router:
         kind=kind,
         weights=fleet.weights,
         precise=fleet.index.precise,
+        relative=fleet.index.relative,
         remembered=empty_memory(
-            fleet.replicas if remembers else 1,
+            fleet.replicas * fleet.routers if remembers else 1,
             n_ids if remembers else 0,
             fleet.index.tokens // trace.block_tokens,
         ),
         remembered_blocks=fleet.index.prompt_tokens // trace.block_tokens,
         pages=unread(fleet.replicas),
         asked=nothing_asked(fleet.replicas, trace.requests),
+        most_open=fleet.most_open,
     )
 
 
@@ -160,9 +169,11 @@ def _served(world: World) -> Served:
     l0 = jobs.l0.astype(np.int64) * world.block_tokens
     l1, hit = (part.astype(np.int64) * world.chunk_tokens for part in (jobs.l1, jobs.hit))
     queue = np.where(jobs.admitted_seconds < 0, np.nan, jobs.admitted_seconds - jobs.at_seconds)
+    ttft = np.array(jobs.ttft_seconds)
     return Served(
         split_tokens(np.array(jobs.prompt), l0, l1, hit),
         np.array(jobs.replica),
         queue,
-        np.array(jobs.ttft_seconds),
+        ttft,
+        jobs.ended_seconds - jobs.at_seconds - (ttft - world.times.api_seconds),
     )

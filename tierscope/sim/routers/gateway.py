@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from numba import njit
 
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array
@@ -23,12 +24,15 @@ class Index(NamedTuple):
     """What a gateway goes by: its own memory of so many tokens a replica, or what the engines tell it.
 
     Of a prompt it looks at the first `prompt_tokens`. The defaults are those of today: 31,250 blocks of 64
-    tokens. Late in 2025 a block was 64 bytes, and a prompt's first 256 were looked at.
+    tokens. Late in 2025 a block was 64 bytes, and a prompt's first 256 were looked at. A `relative` one says
+    how much more of a prompt a replica has than the one that has least of it, as those told by the engines
+    did until May 2026; today it is the share of the whole prompt.
     """
 
     tokens: int = 31_250 * 64
     prompt_tokens: int = INDEX_TOKENS
     precise: bool = False
+    relative: bool = False
 
 
 class Weights(NamedTuple):
@@ -49,6 +53,22 @@ def pick(weights: Weights, waiting: Int64Array, busy: FloatArray, known: FloatAr
     for replica in range(len(scores)):
         scores[replica] += weights.queue * _fewest(waiting, replica)
     return _highest(scores, draw)
+
+
+@njit(cache=True)
+def spread(known: FloatArray) -> None:
+    """Tell replicas that have anything of a prompt apart: 0 for the least of them, 1 for the most.
+
+    All have 1 where they have as much. One that has all but the last question of a prompt is then worth
+    nothing beside one that has that too.
+    """
+    most, least = known.max(), np.inf
+    for share in known:
+        if 0 < share < least:
+            least = share
+    for replica in range(len(known)):
+        if known[replica] > 0:
+            known[replica] = 1.0 if most == least else (known[replica] - least) / (most - least)
 
 
 @njit(cache=True)

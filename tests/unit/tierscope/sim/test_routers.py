@@ -179,6 +179,25 @@ def test_the_gateway_adds_up_its_scores(seen, expected):
     assert pick == expected
 
 
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ((0, 0, 0), (0, 0, 0)),
+        ((0, 0.2, 0), (0, 1, 0)),
+        ((0.8, 0.8, 0), (1, 1, 0)),
+        ((1, 0.8, 0), (1, 0, 0)),
+        ((1, 0.8, 0.9), (1, 0, 0.5)),
+    ],
+)
+def test_until_may_2026_shares_were_spread_from_the_least_to_the_most(known, expected):
+    """Among those that have anything: who has all but a question is worth nothing beside who has that too."""
+    shares = np.array(known, np.float64)
+
+    gateway.spread(shares)
+
+    assert shares == pytest.approx(expected)
+
+
 def test_the_gateway_remembers_what_the_engine_forgot():
     """Its memory is its own: eviction in the engine changes nothing, only its own limit does."""
     remembered = empty_memory(1, 40, 10)

@@ -266,3 +266,43 @@ def test_a_gateway_is_told_of_blocks_when_their_step_has_ended():
     assert set(told.replica[:20].tolist()) == {0, 1}
     assert set(remembering.replica.tolist()) == {remembering.replica[0]}
     assert told.split.l0[20] == LONG * BLOCK
+
+
+def test_two_gateways_remember_their_own_picks_alone():
+    """One prompt again and again: one gateway sends it to one replica, of two each has its own."""
+    trace = trace_of([list(range(10))] * 40, output=1)
+    one, two = (
+        serve(
+            trace,
+            fleet(
+                8, NO_TIERS, RoutingPolicy.GATEWAY, weights=Weights(0, 0, 1), index=Index(), routers=routers
+            ),
+        )
+        for routers in (1, 2)
+    )
+
+    assert set(one.replica.tolist()) == {one.replica[0]}
+    assert len(set(two.replica.tolist())) == 2
+
+
+def test_a_proxy_refuses_what_comes_while_enough_are_open():
+    """Three at once where it bears two: the third is refused; a later one is served, and so are they."""
+    trace = at(trace_of(unrelated(4), output=1), 0, 0, 0, 9)
+    served = serve(trace, fleet(2, NO_TIERS, most_open=2))
+
+    assert served.refused == 1
+    assert served.replica[2] == -1
+    assert np.isnan(served.ttft_seconds[2])
+    assert served.split.computed[2] == trace.input_tokens[2]
+    assert np.all(served.replica[[0, 1, 3]] >= 0)
+
+
+def test_an_answer_takes_a_step_a_token():
+    """Ten tokens of it after the first, in steps of 0.01 s, and an answer of one token none."""
+    ten, one = (
+        serve(trace_of(unrelated(1), output=output), fleet(sizes=NO_TIERS)).answer_seconds[0]
+        for output in (11, 1)
+    )
+
+    assert ten == pytest.approx(0.1)
+    assert one == pytest.approx(0, abs=1e-9)
