@@ -16,7 +16,7 @@ from tierscope.advice.foretold import Foretold
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import Evidence, TimeSpan
-from tierscope.domain.worker import Worker
+from tierscope.domain.worker import PATIENCE_SECONDS, Worker
 from tierscope.registry import advice_metrics as metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.duckdb_reader import DuckDbReader
@@ -74,7 +74,7 @@ class Adviser(Worker):
         clock: Callable[[], float],
         turn: AbstractContextManager[object],
     ) -> None:
-        super().__init__("adviser")
+        super().__init__("adviser", patience_seconds=PATIENCE_SECONDS)
         self._store = store
         self._reader = reader
         self._turn = turn

@@ -100,6 +100,11 @@ class Collector:
         """Whether every thread runs; one that died of a mistake of ours left its traceback on stderr."""
         return bool(self._workers) and all(worker.alive for worker in self._workers)
 
+    @property
+    def left_behind(self) -> bool:
+        """Whether, after `close`, somebody computes on whom it did not wait for; what comes of it is lost."""
+        return any(worker.alive for worker in self._workers)
+
     def reader(self) -> DuckDbReader:
         """A reader of the store, for this process; others ask at `socket_path`."""
         assert self._store is not None, "the collector is not started"
@@ -114,7 +119,10 @@ class Collector:
             yield from self._pusher.samples()
 
     def close(self) -> None:
-        """Commit what was received, end every thread, and leave one clean file. Closing twice is fine."""
+        """Commit what was received, end every thread, and leave one clean file. Closing twice is fine.
+
+        Whoever computes is waited for a few seconds, and then `left_behind`.
+        """
         self._started.close()
 
     def _start(self) -> None:

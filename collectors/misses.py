@@ -15,7 +15,7 @@ from tierscope.advice.thresholds import MOST_TTFT_RECORDS
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import TimeSpan
-from tierscope.domain.worker import Worker
+from tierscope.domain.worker import PATIENCE_SECONDS, Worker
 from tierscope.registry.miss_metrics import MISS_COST, MISS_SECONDS, MISS_TOKENS
 from tierscope.registry.types import Metric, Sample
 from tierscope.storage.reader import Reader
@@ -58,7 +58,7 @@ class MissCounter(Worker):
         monotonic: Callable[[], float],
         turn: AbstractContextManager[object],
     ) -> None:
-        super().__init__("misses")
+        super().__init__("misses", patience_seconds=PATIENCE_SECONDS)
         self._turn = turn
         self._reader = reader
         self._deployments = deployments
@@ -82,6 +82,8 @@ class MissCounter(Worker):
         here = [(one.namespace, one.endpoint) for one in deployments]
         self._counted_until = {endpoint: before.get(endpoint, begin) for endpoint in here}
         for deployment in deployments:
+            if self._stopping.is_set():
+                return
             who = f"misses of {deployment.namespace}/{deployment.endpoint}"
             try:
                 with self._turn:

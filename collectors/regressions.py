@@ -15,7 +15,7 @@ from tierscope.analytics.regression.words import named, sentence, since
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
 from tierscope.domain.window import RequestWindow, TimeSpan, changes_within
-from tierscope.domain.worker import Worker
+from tierscope.domain.worker import PATIENCE_SECONDS, Worker
 from tierscope.registry import regression_metrics as metrics
 from tierscope.registry.types import Sample
 from tierscope.storage.reader import Reader
@@ -80,7 +80,7 @@ class RegressionWatcher(Worker):
         clock: Callable[[], float],
         settings: DetectorSettings = DEFAULTS,
     ) -> None:
-        super().__init__("regressions")
+        super().__init__("regressions", patience_seconds=PATIENCE_SECONDS)
         self._reader = reader
         self._complaints = complaints
         self._regress_seconds = regress_seconds

@@ -88,19 +88,13 @@ class PagePoller(Worker):
     def __init__(
         self, page: PageSource, health: Health, desk: Desk, *, poll_seconds: float, timeout_seconds: float
     ) -> None:
-        super().__init__(f"poll {page.source}", daemon=True)
+        # One answer may take as long. Who waits for several ends by itself later, and hands nothing on.
+        super().__init__(f"poll {page.source}", patience_seconds=timeout_seconds + 1)
         self._page = page
         self._health = health
         self._desk = desk
         self._poll_seconds = poll_seconds
         self._timeout_seconds = timeout_seconds
-
-    def join(self) -> None:
-        """Wait until the thread has ended, but no longer than one answer may take.
-
-        A source that hangs on several answers ends by itself afterwards, and hands nothing on.
-        """
-        self._thread.join(self._timeout_seconds + 1)
 
     def _run(self) -> None:
         fetcher = Fetcher(self._timeout_seconds, monotonic=self._desk.monotonic)

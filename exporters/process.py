@@ -221,7 +221,7 @@ class _Ticker(Worker):
     """Does something again and again on a thread of its own."""
 
     def __init__(self, action: Callable[[], None], pause_seconds: float) -> None:
-        super().__init__("coverage", daemon=True)
+        super().__init__("coverage")
         self._action = action
         self._pause_seconds = pause_seconds
 

@@ -214,7 +214,7 @@ class StreamReader(Worker):
         on_record: Callable[[RequestRecord], None],
         on_late: Callable[[LateMove], None],
     ) -> None:
-        super().__init__("streams", daemon=True)
+        super().__init__("streams")
         self._streams = list(streams)
         self._changes: queue.SimpleQueue[tuple[Callable[[], None], threading.Event]] = queue.SimpleQueue()
         self._desk = desk

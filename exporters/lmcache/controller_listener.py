@@ -39,7 +39,7 @@ class ControllerListener(Worker):
         reply_endpoint: str | None,
         context: Context,
     ) -> None:
-        super().__init__(f"controller {health.source}", daemon=True)
+        super().__init__(f"controller {health.source}")
         self._controller = controller
         self._health = health
         self._desk = desk

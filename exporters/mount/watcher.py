@@ -91,7 +91,7 @@ class Watcher(Worker):
         monotonic: Callable[[], float],
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        super().__init__(f"mount {settings.pool}", daemon=True)
+        super().__init__(f"mount {settings.pool}", patience_seconds=STOP_SECONDS)
         self._settings = settings
         self._mount = mount
         self._scanner = scanner
@@ -100,11 +100,6 @@ class Watcher(Worker):
         self._board = _Board()
         self._pace = Pace(settings, monotonic)
         self._space_due = monotonic()
-
-    def join(self) -> None:
-        """Wait until the thread has ended, or is taken to hang in the mount."""
-        if self._thread.ident is not None:
-            self._thread.join(STOP_SECONDS)
 
     def is_waiting(self) -> bool:
         """Whether the mount was asked something and has not answered yet."""

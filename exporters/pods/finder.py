@@ -43,7 +43,7 @@ class PodFinder(Worker):
     def __init__(
         self, lister: Lister, settings: ExporterSettings, discovery: PodDiscovery, shared: Shared
     ) -> None:
-        super().__init__("pods", daemon=True)
+        super().__init__("pods")
         self._lister = lister
         self._settings = settings
         self._discovery = discovery

@@ -16,7 +16,7 @@ def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -
     from collectors.collector import Collector
     from tierscope.advice.routing.advisor import Advisor
     from tierscope.cli.logs import log_to_stderr
-    from tierscope.cli.processes import StopRequest, announce
+    from tierscope.cli.processes import StopRequest, announce, leave
     from tierscope.cli.settings_file import load_settings
 
     log_to_stderr()
@@ -34,3 +34,5 @@ def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -
                     where=str(settings.store_path),
                     fix="report the traceback above; the store is closed, and what is missing is replayed",
                 )
+    if collector.left_behind:
+        leave()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from tierscope.cli.output import stderr
 from tierscope.domain.errors import TierscopeError
@@ -71,6 +72,16 @@ class StopRequest:
     def wait(self, timeout_seconds: float | None = None) -> bool:
         """Wait until asked to stop, or for so long; returns whether to stop."""
         return self._event.wait(timeout_seconds)
+
+
+def leave() -> NoReturn:
+    """End this process although a thread computes on.
+
+    An interpreter that ends by itself would pull the compiler of kernels from under it, and crash.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 class Child:

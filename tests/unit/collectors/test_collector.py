@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
 
+from collectors import adviser as adviser_module
 from collectors import collector as collector_module
 from collectors.collector import Collector
 from collectors.deployments import Deployments
@@ -269,6 +271,30 @@ def test_a_closed_collector_leaves_one_clean_file(tmp_path, publish):
     assert [path.name for path in tmp_path.iterdir()] == ["store.duckdb"]
     with closing(DuckDbReader.open(tmp_path / "store.duckdb")) as reader:
         assert reader.window("prod", "chat", ALL_TIME).requests == 1
+
+
+def test_an_end_does_not_wait_for_advice_that_takes_minutes(tmp_path, publish, monkeypatch):
+    """What was received is committed, the file is another's to open; what comes of the advice is lost."""
+    monkeypatch.setattr(adviser_module, "PATIENCE_SECONDS", 0.1)
+    asked, answers = threading.Event(), threading.Event()
+
+    def think(*arguments, **named):
+        asked.set()
+        answers.wait()
+        return Abstention()
+
+    publisher = publish()
+    with collecting(settings(tmp_path, publisher), think) as collector:
+        assert asked.wait(10)
+        publish_all(publisher, Ledger(1).batches(3))
+        await_true(lambda: received(collector).get("node-1") == 3, "three batches are received")
+        collector.close()
+
+        assert collector.left_behind
+        with closing(DuckDbReader.open(tmp_path / "store.duckdb")) as reader:
+            assert reader.recommendation_history("prod", "chat", ALL_TIME) == ()
+        answers.set()
+        await_true(lambda: not collector.left_behind, "the advice was given up")
 
 
 def test_a_deployment_is_recorded_at_the_start(tmp_path):

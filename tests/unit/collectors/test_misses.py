@@ -176,6 +176,9 @@ RARE_SCRAPES_SECONDS = 60.0
 class Pauses:
     """A collector's end that comes after the first pause, and remembers it."""
 
+    def is_set(self):
+        return False
+
     def wait(self, seconds):
         self.seconds = seconds
         return True
