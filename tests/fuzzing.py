@@ -25,7 +25,7 @@ from exporters.vllm.events import decode_events
 from exporters.vllm.hook import decode_records
 from exporters.vllm.parse import parse_engine_page
 from exporters.vllm.residency import Residency
-from tests import fuzzing_caches
+from tests import fuzzing_caches, fuzzing_files, fuzzing_kube
 from tests.captured import ENGINE, event_payloads, hook_payloads
 from tests.ledgers import Ledger
 from tierscope.domain.errors import BadInput
@@ -107,6 +107,8 @@ class Target:
 
     check: Callable[[bytes], None]
     seeds: Callable[[], list[bytes]]
+    slow: int = 1
+    """How many times fewer inputs it is given than others: YAML takes milliseconds."""
 
 
 @cache
@@ -146,6 +148,15 @@ TARGETS = {
     "controller": Target(fuzzing_caches.controller, fuzzing_caches.controller_seeds),
     "coordinator": Target(fuzzing_caches.coordinator, fuzzing_caches.coordinator_seeds),
     "documents": Target(fuzzing_caches.documents, fuzzing_caches.document_seeds),
+    "roster": Target(fuzzing_kube.roster, fuzzing_kube.roster_seeds),
+    "cluster": Target(fuzzing_kube.cluster, fuzzing_kube.cluster_seeds),
+    "watch": Target(fuzzing_kube.watch, fuzzing_kube.watch_seeds),
+    "storage": Target(fuzzing_files.storage, fuzzing_files.storage_seeds),
+    "pool-files": Target(fuzzing_files.pool_files, fuzzing_files.pool_file_seeds),
+    "frames": Target(fuzzing_files.frames, fuzzing_files.frame_seeds),
+    "page-state": Target(fuzzing_files.page_state, fuzzing_files.page_state_seeds),
+    "trace": Target(fuzzing_files.trace, fuzzing_files.trace_seeds),
+    "settings": Target(fuzzing_files.settings, fuzzing_files.settings_seeds, slow=20),
 }
 
 
@@ -200,6 +211,10 @@ def _splice(data: bytes, rng: random.Random, seeds: list[bytes]) -> bytes:
 
 
 def _value(data: bytes, rng: random.Random, _seeds: list[bytes]) -> bytes:
+    return another_value(data, rng)
+
+
+def another_value(data: bytes, rng: random.Random) -> bytes:
     """Another value somewhere inside a document of either kind; anything else stays as it is."""
     for codec in (msgspec.msgpack, msgspec.json):
         try:
@@ -215,13 +230,15 @@ def _with_another(value: object, rng: random.Random) -> object:
         other = value.copy()
         other[key] = _with_another(value[key], rng)
         return other
+    if isinstance(value, str) and value.startswith("{") and rng.random() < 0.9:
+        return another_value(value.encode(), rng).decode("utf-8", "replace")  # an option that is a document
     return rng.choice(VALUES)
 
 
 VALUES = (
     None, True, 0, 1, -1, 2**31, 2**63, 2**64 - 1, -(2**63), 0.5, float("nan"), float("inf"), -1e300, "",
-    "GPU", "tape", "\0", "x" * 5000, b"", b"\xff" * 32, [], [[]], {}, {"type": "BlockStored"},
-    ["BlockRemoved"],
+    "GPU", "tape", "\0", "x" * 5000, "nan", "-inf", "1e999", "-1", "65535", "70000", "[" * 5000, "{}", b"",
+    b"\xff" * 32, [], [[]], {}, {"type": "BlockStored"}, ["BlockRemoved"],
 )  # fmt: skip
 
 MUTATORS = (_flip, _byte, _cut, _drop, _double, _interesting, _splice, *[_value] * 7)

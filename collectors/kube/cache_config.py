@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import yaml
 
+from tierscope.domain.command_line import number_of
 from tierscope.domain.units import GIB
 
 PREFIX = "LMCACHE_"
@@ -47,16 +48,14 @@ def cache_config(environment: Mapping[str, str], file_text: str | None) -> Cache
 def _file(text: str | None) -> dict[str, object]:
     try:
         document = yaml.safe_load(text) if text else {}
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):  # a date that is none; brackets without end
         return {}
     return {str(key): value for key, value in document.items()} if isinstance(document, dict) else {}
 
 
 def _number(value: object, default: float) -> float:
-    try:
-        return float(str(value)) if value is not None else default
-    except ValueError:
-        return default
+    number = number_of(str(value)) if value is not None else None
+    return default if number is None else number
 
 
 def _truth(value: object, *, default: bool) -> bool:

@@ -227,7 +227,7 @@ def _refusal(status: int, body: bytes, where: str) -> SourceUnreadable:
 def _document(body: bytes, where: str) -> Mapping[str, object]:
     try:
         found = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: brackets without end
         raise SourceUnreadable(
             "the Kubernetes API answers with what is not JSON", where=where, fix="check what answers there"
         ) from error

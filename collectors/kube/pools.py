@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from collectors.kube.objects import PodSpec, StorageClass, Workload
 from collectors.kube.state import Cluster
+from tierscope.domain.command_line import number_of
 from tierscope.domain.wiring import DataDirectory, PoolWiring
 
 WORKERS = re.compile(r"(^|-)curvine-worker$")
@@ -86,8 +87,8 @@ def _configurations(cluster: Cluster, workers: Workload) -> Iterator[Mapping[str
             if name.endswith(".toml"):
                 try:
                     yield tomllib.loads(text)
-                except tomllib.TOMLDecodeError:
-                    continue  # a template that is filled in at start
+                except (ValueError, RecursionError):
+                    continue  # a template that is filled in at start, or brackets without end
 
 
 def directory(text: object) -> DataDirectory:
@@ -106,14 +107,15 @@ def directory(text: object) -> DataDirectory:
 def size_bytes(text: str) -> float | None:
     """A size as Curvine writes it, in binary units whatever they are called; None if it is none.
 
-    >>> size_bytes("100GB"), size_bytes("1.5TiB"), size_bytes("lots")
-    (107374182400.0, 1649267441664.0, None)
+    >>> size_bytes("100GB"), size_bytes("1.5TiB"), size_bytes("lots"), size_bytes("1.5.2GB")
+    (107374182400.0, 1649267441664.0, None, None)
     """
     found = SIZE.fullmatch(text.strip())
     unit = found[2].lower().removesuffix("b").removesuffix("i") if found else ""
-    if found is None or unit not in POWERS:
+    number = number_of(found[1]) if found is not None else None
+    if number is None or unit not in POWERS:
         return None
-    return float(found[1]) * 1024.0 ** POWERS.index(unit)
+    return number * 1024.0 ** POWERS.index(unit)
 
 
 def duration_seconds(value: object) -> float | None:
@@ -123,9 +125,10 @@ def duration_seconds(value: object) -> float | None:
     (604800.0, 60.0, None)
     """
     found = DURATION.fullmatch(str(value).strip()) if value is not None else None
-    if found is None:
+    number = number_of(found[1]) if found is not None else None
+    if found is None or number is None:
         return None
-    return float(found[1]) * SECONDS[found[2] or "ms"] or None
+    return number * SECONDS[found[2] or "ms"] or None
 
 
 def _section(document: Mapping[str, object], name: str) -> Mapping[str, object]:

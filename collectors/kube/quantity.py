@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]))?\s*")
@@ -12,13 +13,19 @@ _SUFFIXES = {
 
 
 def quantity(text: str | float | None) -> float | None:
-    """A quantity as a number; None for none and for what is no quantity.
+    """A quantity as a number; None for none, for what is no quantity, and for more than a number can be.
 
-    >>> quantity("48Gi"), quantity("500m"), quantity("much")
-    (51539607552.0, 0.5, None)
+    >>> quantity("48Gi"), quantity("500m"), quantity("much"), quantity("1e999")
+    (51539607552.0, 0.5, None, None)
     """
-    if text is None:
+    try:
+        number = None if text is None else _number(text)
+    except (OverflowError, ValueError):  # more than a float holds; thousands of digits
         return None
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _number(text: str | float) -> float | None:
     if isinstance(text, int | float):
         return float(text)
     found = _NUMBER.fullmatch(text)

@@ -104,7 +104,8 @@ def read_object(kind: Kind, item: object, where: str) -> Kube:
     """One object out of its JSON; raises `BadInput` naming the field that is not right."""
     try:
         return msgspec.convert(_without_nulls(item), kind.type)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError, RecursionError) as error:
+        # The second is half of a surrogate pair, as JSON may have it; the third brackets without end.
         raise BadInput(
             f"this {kind.name} cannot be read: {error}",
             where=where,

@@ -57,5 +57,5 @@ def parse_config(body: bytes) -> str | None:
     """Return the model's name in full, None where the document does not say."""
     try:
         return msgspec.json.decode(body, type=_Config).model_name
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the last: brackets without end
         return None

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 ANY = frozenset({"*", "0.0.0.0", "::"})  # noqa: S104  what others bind, not we
 """Hosts that mean every address of the pod."""
+
+
+LAST_PORT = 65_535
+
+
+def is_address(host: str | None) -> bool:
+    """Whether a pod's address is one; whatever else stood there would be read as part of a URL."""
+    try:
+        return host is not None and bool(ip_address(host))
+    except ValueError:
+        return False
+
+
+def port_of(number: int | None) -> int | None:
+    """A port that there can be, else None."""
+    return number if number is not None and 0 < number <= LAST_PORT else None
+
+
+def page(host: str, port: int) -> str:
+    """The base address of a page."""
+    return f"http://{host}:{port}"
 
 
 def bracketed(host: str) -> str:
@@ -36,7 +58,7 @@ def reached(endpoint: str | None, host: str) -> str | None:
 
 
 def shifted(endpoint: str | None, by: int) -> str | None:
-    """The address of one rank or worker: its number is added to the port.
+    """The address of one rank or worker: its number is added to the port. None where there is no such port.
 
     >>> shifted("tcp://10.0.1.7:5557", 2)
     'tcp://10.0.1.7:5559'
@@ -44,4 +66,5 @@ def shifted(endpoint: str | None, by: int) -> str | None:
     if endpoint is None:
         return None
     base, _, port = endpoint.rpartition(":")
-    return f"{base}:{int(port) + by}"
+    number = port_of(int(port) + by)
+    return None if number is None else f"{base}:{number}"

@@ -6,13 +6,12 @@ twice.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from exporters.pods.addresses import reached, shifted
+from exporters.pods.addresses import page, port_of, reached, shifted
 from exporters.pods.objects import Container
-from tierscope.domain.command_line import Options, options_of, words_of
+from tierscope.domain.command_line import Options, document_of, number_of, options_of, words_of
 from tierscope.domain.settings import EngineSettings, InProcessLmcacheSettings
 from tierscope.domain.units import GIB
 
@@ -108,7 +107,7 @@ def engines_in(
             endpoint=endpoint,
             replica=pod,
             rank=rank,
-            metrics_url=f"http://{engine.host}:{engine.port}/metrics",
+            metrics_url=f"{page(engine.host, engine.port)}/metrics",
             events_endpoint=shifted(reached(events, engine.host), rank),
             events_replay_endpoint=shifted(reached(events_replay, engine.host), rank),
             hook_endpoint=shifted(reached(hook, engine.host), rank),
@@ -130,8 +129,8 @@ def cache_inside(
     if not engine.has_cache_inside or engine.ranks > 1:
         return None
     environment, workers = engine.environment, engine.workers
-    size = _number(environment.get("LMCACHE_MAX_LOCAL_CPU_SIZE"))
-    chunk = _number(environment.get("LMCACHE_CHUNK_SIZE"))
+    size = number_of(environment.get("LMCACHE_MAX_LOCAL_CPU_SIZE"))
+    chunk = number_of(environment.get("LMCACHE_CHUNK_SIZE"))
     storage, storage_replay = _storage(environment)
     at = [shifted(reached(storage, engine.host), worker) for worker in range(workers)]
     replays = [shifted(reached(storage_replay, engine.host), worker) for worker in range(workers)]
@@ -153,7 +152,7 @@ def _engine(container: Container, host: str) -> EngineContainer:
     options = options_of(words)
     declared = [port.container_port for port in container.ports or ()]
     environment = {one.name: one.value for one in container.env or () if one.value is not None}
-    port = options.whole("port") or (declared[0] if declared else PAGE_PORT)
+    port = port_of(options.whole("port")) or port_of(next(iter(declared), None)) or PAGE_PORT
     return EngineContainer(options, words, environment, host, port)
 
 
@@ -184,12 +183,7 @@ def _hook(engine: EngineContainer) -> tuple[str | None, str | None]:
 
 
 def _storage(environment: Mapping[str, str]) -> tuple[str | None, str | None]:
-    try:
-        extra = json.loads(environment.get("LMCACHE_EXTRA_CONFIG", "{}"))
-    except ValueError:
-        return None, None
-    if not isinstance(extra, Mapping):
-        return None, None
+    extra = document_of(environment.get("LMCACHE_EXTRA_CONFIG"))
     modules = [str(value) for key, value in extra.items() if str(key).endswith(".module_path")]
     if not any(module.startswith(PROBE) for module in modules):
         return None, None
@@ -213,12 +207,6 @@ def _internal_pages(engine: EngineContainer) -> tuple[str, ...]:
     environment = engine.environment
     if environment.get("LMCACHE_INTERNAL_API_SERVER_ENABLED", "").lower() not in {"true", "1"}:
         return ()
-    start = int(_number(environment.get("LMCACHE_INTERNAL_API_SERVER_PORT_START")) or INTERNAL_PAGES_PORT)
-    return tuple(f"http://{engine.host}:{start + 1 + worker}" for worker in range(engine.workers))
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text) if text is not None else None
-    except ValueError:
-        return None
+    start = int(number_of(environment.get("LMCACHE_INTERNAL_API_SERVER_PORT_START")) or INTERNAL_PAGES_PORT)
+    ports = (port_of(start + 1 + worker) for worker in range(engine.workers))
+    return tuple(page(engine.host, port) for port in ports if port is not None)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from exporters.pods.addresses import bracketed, reached
+from exporters.pods.addresses import bracketed, is_address, page, port_of, reached
 from exporters.pods.engine import PROBE, EngineContainer, cache_inside, engine_container, engines_in
 from exporters.pods.objects import Container, NodePod
 from tierscope.domain.command_line import Options, options_of, words_of
@@ -37,7 +37,7 @@ def found_pods(pods: Iterable[NodePod], discovery: PodDiscovery) -> Sequence[Fou
     """Every running pod with something to read, by name; a pod's part depends on nothing but the pod."""
     found = []
     for pod in pods:
-        if pod.status.phase == "Running" and pod.status.pod_ip:
+        if pod.status.phase == "Running" and pod.status.pod_ip and is_address(pod.status.pod_ip):
             one = _found(pod, bracketed(pod.status.pod_ip), discovery)
             if one is not None:
                 found.append(one)
@@ -103,7 +103,7 @@ def _server(container: Container, name: str, host: str, discovery: PodDiscovery)
     records, replay = _records(options)
     return LmcacheSettings(
         name=name,
-        url=f"http://{host}:{options.whole('http-port') or SERVER_PAGE_PORT}",
+        url=page(host, port_of(options.whole("http-port")) or SERVER_PAGE_PORT),
         pool=discovery.pool,
         records_endpoint=reached(records, host),
         records_replay_endpoint=reached(replay, host),

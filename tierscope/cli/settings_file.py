@@ -46,7 +46,7 @@ def write_settings(settings: Settings, path: Path) -> None:
 
 
 def _load(path: Path, wanted: type[T]) -> T:
-    document = _sizes_in_bytes(_read_yaml(path))
+    document = _document(path)
     # Inside a tuple the configuration reaches every nested dataclass; JSON mode is strict about numbers
     # but lets a list be a tuple and a word an enum.
     adapter = TypeAdapter(
@@ -54,7 +54,7 @@ def _load(path: Path, wanted: type[T]) -> T:
         config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False),
     )
     try:
-        (settings,) = adapter.validate_json(json.dumps([document], default=str))
+        (settings,) = adapter.validate_json(document)
     except ValidationError as error:
         raise BadSettings([_problem(path, wanted, found) for found in _errors(error)]) from error
     problems = list(problems_in(settings, str(path)))
@@ -118,6 +118,15 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
         return super().construct_mapping(node, deep)
+
+
+def _document(path: Path) -> str:
+    """A file's one document in a list, as JSON."""
+    try:
+        return json.dumps([_sizes_in_bytes(_read_yaml(path))], default=str)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; an alias of itself
+        what = f"a value of the file cannot be used: {error}"
+        raise BadSettings([TierscopeError(what, where=str(path), fix="correct that value")]) from error
 
 
 def _read_yaml(path: Path) -> object:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 SHELLS = ("sh", "bash", "/bin/sh", "/bin/bash")
+LARGEST = 2.0**53
+"""No option counts further: a larger number is a slip, and no whole number beyond it is exact."""
 SHORT = {"-tp": "tensor-parallel-size", "-pp": "pipeline-parallel-size", "-dp": "data-parallel-size"}
 
 
@@ -28,18 +30,33 @@ class Options:
 
     def number(self, name: str) -> float | None:
         """An option as a number; None where it is not given or is none."""
-        try:
-            return float(self.values[name])
-        except (KeyError, ValueError):
-            return None
+        return number_of(self.values.get(name))
 
     def document(self, name: str) -> Mapping[str, object]:
         """An option that is a JSON object; empty where it is not given or is none."""
-        try:
-            found = json.loads(self.values.get(name, "{}"))
-        except ValueError:
-            return {}
-        return found if isinstance(found, dict) else {}
+        return document_of(self.values.get(name))
+
+
+def number_of(text: str | None) -> float | None:
+    """A text as a number that can be meant; None for none, for what is no number, and for infinite ones.
+
+    >>> number_of("0.5"), number_of("nan"), number_of("1e999"), number_of(None)
+    (0.5, None, None, None)
+    """
+    try:
+        number = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and abs(number) <= LARGEST else None
+
+
+def document_of(text: str | None) -> Mapping[str, object]:
+    """A text that is a JSON object; empty for none and for anything else."""
+    try:
+        found = json.loads(text) if text is not None else {}
+    except (ValueError, RecursionError):  # the second: brackets without end
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def options_of(words: Iterable[str]) -> Options:

@@ -15,6 +15,7 @@ from tierscope.advice.routing.sample import Sample
 from tierscope.advice.sizing.latency import TtftModel, ttft_model
 from tierscope.advice.thresholds import ASSUMED_TTFT_ERROR, LEAST_ROUTED_TTFT_ERROR
 from tierscope.advice.wiring_findings import sees_prompts
+from tierscope.domain.command_line import number_of
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.tiers import Tier
 from tierscope.domain.trace import FloatArray, Trace
@@ -157,8 +158,8 @@ def _as_configured(times: StepTimes, deployment: Deployment) -> StepTimes:
     """The same with what the engine's arguments say that one step, and one engine, may hold."""
     args = deployment.wiring.engine_args if deployment.wiring else ()
     words = [word for arg in args for word in arg.replace("=", " ", 1).split()]
-    given = {option: word for option, word in pairwise(words) if option in ENGINE_LIMITS and word.isdigit()}
-    said = {ENGINE_LIMITS[option]: int(word) for option, word in given.items() if int(word) > 0}
+    given = {ENGINE_LIMITS[name]: number_of(word) for name, word in pairwise(words) if name in ENGINE_LIMITS}
+    said = {field: int(number) for field, number in given.items() if number is not None and number >= 1}
     return times._replace(**said)
 
 

@@ -7,11 +7,13 @@ import doctest
 import pytest
 
 from collectors.kube import pools, quantity
+from collectors.kube.cache_config import cache_config
+from collectors.kube.client import _document
 from collectors.kube.engine_args import engine_arguments
 from collectors.kube.state import cluster_of
 from tierscope.domain import command_line
 from tierscope.domain.command_line import options_of, words_of
-from tierscope.domain.errors import BadInput
+from tierscope.domain.errors import BadInput, SourceUnreadable
 
 
 @pytest.mark.parametrize("module", [quantity, pools, command_line])
@@ -31,6 +33,9 @@ def test_examples_in_docstrings_hold(module):
         (None, None),
         ("x", None),
         ("", None),
+        ("1e999", None),
+        (10**400, None),
+        (5000 * "9", None),
     ],
 )
 def test_quantities_are_numbers(text, number):
@@ -54,6 +59,37 @@ def test_options_that_are_no_numbers_are_not_told():
     assert options.whole("max-model-len") is None
     assert options.number("gpu-memory-utilization") == 0.9
     assert options.document("empty") == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["nan", "inf", "1e999", "9" * 5000, "[" * 100_000, ""], ids=lambda text: text[:5]
+)
+def test_what_can_be_no_number_and_no_document_is_not_told(text):
+    """Whoever may make a pod writes what he likes into it: nobody else's pods go unread for it."""
+    options = options_of(["--max-model-len", text])
+    inside = cache_config({"LMCACHE_CHUNK_SIZE": text, "LMCACHE_MAX_LOCAL_CPU_SIZE": text}, f"a: {text}")
+
+    assert (options.whole("max-model-len"), options.number("max-model-len")) == (None, None)
+    assert options.document("max-model-len") == {}
+    assert inside == cache_config({}, None)
+    assert pools.size_bytes(text) is None
+
+
+def test_half_a_character_is_refused_as_what_is_no_object():
+    """JSON can have it as the name of a field, and text cannot."""
+    for name in ("\ud800", "\udfff!"):
+        pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "n", name: "a"}}
+        with pytest.raises(BadInput, match="Pod cannot be read"):
+            cluster_of([pod], "the API")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"\xff", b"[" * 100_000], ids=["", "html", "no text", "deep"]
+)
+def test_an_answer_that_is_no_document_is_refused(body):
+    """By the one error that a watch gets over."""
+    with pytest.raises(SourceUnreadable, match="not JSON"):
+        _document(body, "the API")
 
 
 def test_lists_and_kinds_we_do_not_read_are_passed_over():

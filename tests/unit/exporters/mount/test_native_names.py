@@ -81,7 +81,10 @@ def test_a_configuration_names_the_model_in_full(captures):
     assert parse_config(body) == "MODEL_DIR"
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"model_name": 3}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"model_name": 3}', b"\xff\xfe", b'{"layers": ' + 100_000 * b"["],
+    ids=["empty", "list", "number", "no text", "too deep"],
+)  # fmt: skip
 def test_a_document_that_says_nothing_is_no_error(body):
     """The model keeps the name of its folder."""
     assert parse_config(body) is None

@@ -215,3 +215,33 @@ def test_events_without_replay_have_none():
     events = {name: value for name, value in EVENTS.items() if name != "replay_endpoint"}
 
     assert only_engine(events=events).events_replay_endpoint is None
+
+
+@pytest.mark.parametrize(
+    "text", ["nan", "inf", "-1", "1e999", "70000", "[" * 100_000], ids=lambda text: text[:5]
+)
+def test_no_word_of_one_pod_keeps_another_from_being_found(text):
+    """Whatever stands in its variables and arguments, it is read at addresses there can be, or not."""
+    variables = (
+        "LMCACHE_MAX_LOCAL_CPU_SIZE", "LMCACHE_CHUNK_SIZE", "LMCACHE_EXTRA_CONFIG",
+        "LMCACHE_INTERNAL_API_SERVER_PORT_START",
+    )  # fmt: skip
+    told = dict.fromkeys(variables, text) | {"LMCACHE_INTERNAL_API_SERVER_ENABLED": "true"}
+    odd = pod("odd-0", engine("--port", text, "--http-port", text, connector=INSIDE, **told), uid="odd")
+    seen = found(odd, pod("chat-0", engine()))
+
+    assert [one.name for one in seen] == ["ns/chat-0", "ns/odd-0"]
+    assert seen[1].part.engines[0].metrics_url == "http://10.0.1.7:8000/metrics"
+
+
+def test_ranks_beyond_the_last_port_are_not_read():
+    """There is no port 65536 to listen at."""
+    [one] = found(pod("chat-0", engine("-dp", "2", events={**EVENTS, "endpoint": "tcp://*:65535"})))
+
+    assert [each.events_endpoint for each in one.part.engines] == ["tcp://10.0.1.7:65535", None]
+
+
+@pytest.mark.parametrize("ip", ["elsewhere.example/", "//", "10.0.1", ""])
+def test_a_pod_without_an_address_is_not_read(ip):
+    """What is no address would be read as part of a URL, and somebody else asked."""
+    assert not found(pod("chat-0", engine(), ip=ip))

@@ -100,6 +100,18 @@ def test_the_engine_takes_at_once_what_its_arguments_say():
     assert fleet.calibration.times[-2:] == (8192, 16)
 
 
+def test_words_that_are_no_numbers_set_no_limit():
+    """What an argument's author meant by them is not known, and no reason to give no advice."""
+    window = w.window(w.cycle(5, 60), replicas=2)
+    limits = set()
+    for words in ((), ("--max-num-seqs", "²"), ("--max-num-seqs=" + 5000 * "9",), ("--max-num-seqs=nan",)):
+        of = deployed(wiring=replace(wired(), engine_args=words))
+        fleet = fleet_of(w.evidence(window), of, sample_of(window, 2))
+        limits.add(fleet.calibration.times[-2:])
+
+    assert len(limits) == 1
+
+
 def test_a_comparison_begins_warm():
     """UD-50: five documents in turn miss at first only, and that is before what counts."""
     window = w.window(w.cycle(5, 60), replicas=1)

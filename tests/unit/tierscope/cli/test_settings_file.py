@@ -204,8 +204,10 @@ def test_what_must_be_told_apart_has_names_of_its_own(write):
         ("api: [", "line 1", "the file is not valid YAML"),
         ("api: 2024-13-45", "", "a value of the file cannot be read: month must be in 1..12"),
         ("api: " + 5000 * "[", "", "a value of the file cannot be read: maximum recursion depth"),
+        ("api: &itself [*itself]", "", "a value of the file cannot be used: maximum recursion depth"),
+        ("api: 0x" + 5000 * "f", "", "a value of the file cannot be used: Exceeds the limit"),
     ],
-    ids=["list", "twice", "broken", "no date", "too deep"],
+    ids=["list", "twice", "broken", "no date", "too deep", "in itself", "endless"],
 )
 def test_a_file_that_is_no_mapping_is_refused(write, text, where, what):
     """Lists, doubled keys and broken YAML are each one clear problem with a line where there is one."""
