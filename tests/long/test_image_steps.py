@@ -1,4 +1,7 @@
-"""The steps of the image recipes, run in a folder that stands for the image, without a container engine."""
+"""The steps of the image recipes, run in a folder that stands for the image, without a container engine.
+
+tests/long/test_images.py builds them in earnest, which takes a base and minutes; this is what a sample runs.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,16 @@ class Folder:
             elif word == "COPY":
                 self.copy(shlex.split(rest))
             elif word == "RUN":
-                self.run(rest, environment)
+                self.run(self.mounted(rest), environment)
+
+    def mounted(self, step: str) -> str:
+        """A step without its mounts: what another stage made lies in this folder, secrets there are none."""
+        while step.startswith("--mount="):
+            mount, _, step = step.partition(" ")
+            told = dict(part.partition("=")[::2] for part in mount.removeprefix("--mount=").split(","))
+            if told["type"] == "bind":
+                Path(self.here(told["target"])).symlink_to(self.here(told["source"]))
+        return step
 
 
 def size_bytes(folder: Path) -> int:
