@@ -16,9 +16,9 @@ from tests.long_sample import SAMPLED
 
 pytestmark = pytest.mark.long
 
-MUTATIONS = 25_000
+MUTATIONS = 2_500 if SAMPLED else 25_000
 """A reader and seed."""
-RUNS = 5_000 if SAMPLED else 50_000
+RUNS = 2_000 if SAMPLED else 50_000
 """Inputs of the coverage-guided fuzzer, a reader."""
 ATHERIS = "atheris>=3,<4"
 OF_ITS_OWN = ("sh", "-c", '"$@"; exit $?', "sh")
