@@ -84,7 +84,8 @@ lock: ## Resolve requirements.lock anew from pyproject.toml (needs uv)
 
 system: ## Install the system packages that some tests want (Debian or Ubuntu, as root)
 	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends chromium g++ iproute2 postgresql prometheus prometheus-alertmanager
+	apt-get install -y -qq --no-install-recommends chromium g++ iproute2 postgresql prometheus prometheus-alertmanager \
+		python3-dev python3-venv
 
 kube-apiserver: ## Build the kube-apiserver that some tests want, once (Debian, as root; four minutes)
 	@.ci/build-kube-apiserver
