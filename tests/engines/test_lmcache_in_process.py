@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,61 +81,74 @@ class Run:
         return [record for record in self.records if record["t"] == kind]
 
 
-@pytest.fixture(scope="module")
-def run(vllm_lmcache, tmp_path_factory) -> Iterator[Run]:
-    """Cold, hot and old prompts, one that grows, and one whose file is gone."""
-    folder = tmp_path_factory.mktemp("inside")
-    told: dict[str, dict] = {}
+def controlled() -> tuple[InProcessLmcacheSettings, dict[str, object]]:
+    """An exporter that listens as a controller, and what tells LMCache of it."""
     pull, reply, own = (f"127.0.0.1:{free_port()}" for _ in range(3))
-    controller = {
-        "enable_controller": True,
-        "controller_pull_url": pull,
-        "controller_reply_url": reply,
-        "lmcache_worker_ports": [int(own.rpartition(":")[2])],
-    }
     listening = InProcessLmcacheSettings(
         name="inside",
         controller_endpoint=f"tcp://{pull}",
         controller_reply_endpoint=f"tcp://{reply}",
         chunk_tokens=CHUNK_TOKENS,
     )
+    return listening, {
+        "enable_controller": True,
+        "controller_pull_url": pull,
+        "controller_reply_url": reply,
+        "lmcache_worker_ports": [int(own.rpartition(":")[2])],
+    }
+
+
+def answers(inside: LineProcess, pool: Path) -> dict[str, dict]:
+    """What it answers to cold, hot and old prompts, one that grows, and some whose files are gone."""
+    told: dict[str, dict] = {}
+
+    def ask(step: str, *numbers: int, chunks: int = 4) -> None:
+        for number in numbers:
+            rid = f"{len(told):03d}-{step}"
+            told[rid] = inside.answer_to({"rid": rid, "tokens": document(number, chunks)})
+
+    ask("cold", *range(12))
+    ask("hot", 11, 10, 11, 10)
+    ask("old", 0, 1, 2)
+    ask("grow", 11, chunks=6)
+    ask("mixed", 0, chunks=6)
+    for file in sorted(pool.iterdir())[:8]:
+        file.unlink()
+    ask("holed", *range(3, 9))
+    return told
+
+
+def everything_heard(exporter: Exporter, inside: LineProcess) -> tuple[dict, Scrape]:
+    """What LMCache has in L1 once its controller was told of it all, and the controller's page then."""
+    last: list[tuple[dict, Scrape]] = []
+
+    def heard() -> bool:
+        l1, page = inside.answer_to({}), Scrape(exporter.addresses.metrics_url)
+        came, left = (
+            page.sums(metric, "tier").get("l1", 0)
+            for metric in (metrics.STORED_BLOCKS, metrics.EVICTED_BLOCKS)
+        )
+        last.append((l1, page))
+        return (came - left, left) == (len(l1["chunks"]), l1["evicted"])
+
+    await_true(heard, "the controller was told of every chunk that came into L1 and left it")
+    return last[-1]
+
+
+@pytest.fixture(scope="module")
+def run(vllm_lmcache, tmp_path_factory) -> Run:
+    """One workload from beginning to end."""
+    folder = tmp_path_factory.mktemp("inside")
+    listening, controller = controlled()
     with (
         Exporter(ExporterSettings(name="test", lmcache_in_process=(listening,))) as exporter,
         engine(vllm_lmcache, folder, controller) as inside,
     ):
-
-        def ask(step: str, number: int, chunks: int = 4) -> None:
-            rid = f"{len(told):03d}-{step}"
-            told[rid] = inside.answer_to({"rid": rid, "tokens": document(number, chunks)})
-
-        for number in range(12):
-            ask("cold", number)
-        for number in (11, 10, 11, 10):
-            ask("hot", number)
-        for number in (0, 1, 2):
-            ask("old", number)
-        ask("grow", 11, chunks=6)
-        ask("mixed", 0, chunks=6)
-        for file in sorted((folder / "pool").iterdir())[:8]:
-            file.unlink()
-        for number in range(3, 9):
-            ask("holed", number)
+        told = answers(inside, folder / "pool")
         records = read_all(addresses(folder / "storage-probe.json"))
-        l1 = {}
-
-        def heard() -> bool:
-            l1.update(inside.answer_to({}))
-            page = Scrape(exporter.addresses.metrics_url)
-            came, left = (
-                page.sums(metric, "tier").get("l1", 0)
-                for metric in (metrics.STORED_BLOCKS, metrics.EVICTED_BLOCKS)
-            )
-            return (came - left, left) == (len(l1["chunks"]), l1["evicted"])
-
-        await_true(heard, "the controller was told of every chunk that came into L1 and left it")
-        shown = Scrape(exporter.addresses.metrics_url)
+        l1, shown = everything_heard(exporter, inside)
         entries = first_batches(exporter, int(shown.sums(metrics.FEED_BATCHES)[()]))
-        yield Run(
+        return Run(
             told,
             records,
             len(list((folder / "pool").iterdir())),

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tierscope.domain.requests import NO_TOKENS, RequestRecord
 from tierscope.domain.settings import CollectorSettings, FeedSource
 from tierscope.domain.window import TimeSpan
 from tierscope.feed.feed_publisher import FeedPublisher
-from tierscope.storage.retention import horizons
+from tierscope.storage.retention import Horizons, horizons
 
 pytestmark = pytest.mark.long
 
@@ -57,53 +58,66 @@ def summer_time():
     time.tzset()
 
 
+class Day:
+    """A collector with short retention, and the exporter whose batches it stores, hour by hour."""
+
+    def __init__(self, folder: Path, opened: ExitStack) -> None:
+        self.clock = Clock()
+        self.batches = Ledger(seed=3).batches(HOURS * AN_HOUR, step_seconds=STEP_SECONDS)
+        self._feed = opened.enter_context(
+            closing(FeedPublisher("node-1", "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", 1 << 26, self.clock))
+        )
+        source = FeedSource(
+            name="node-1", endpoint=self._feed.endpoint, replay_endpoint=self._feed.replay_endpoint
+        )
+        settings = CollectorSettings(
+            store_path=str(folder / "store.duckdb"),
+            feeds=(source,),
+            keep_raw_seconds=3600.0 * RAW_HOURS,
+            keep_hourly_seconds=3600.0 * SUM_HOURS,
+            maintain_seconds=0.1,
+            flush_seconds=0.05,
+        )
+        self.collector = Collector(settings, recommend=lambda *_, **__: None, clock=self.clock)
+        opened.enter_context(closing(self.collector))
+        self.collector.start()
+        self.reader = self.collector.reader()
+
+    def pass_hour(self, hour: int) -> int:
+        """Publish an hour; return the bytes used once it is stored and what is due has become sums."""
+        self.clock.unix_seconds = START + 3600 * (hour + 1) + WRONG_BY.get(hour, 0.0)
+        for one in self.batches[hour * AN_HOUR : (hour + 1) * AN_HOUR]:
+            self._feed.publish(one.entries)
+        await_true(lambda: self._stored() == (hour + 1) * AN_HOUR, f"hour {hour} is stored")
+        due = int(self.clock.unix_seconds // 3600) - RAW_HOURS
+        await_true(
+            lambda: hour < RAW_HOURS or (self.horizon().hourly or 0) >= due - 1, f"hour {hour} is reduced"
+        )
+        return self.collector._store.used_bytes()
+
+    def horizon(self) -> Horizons:
+        """Return up to when the store has sums, and nothing."""
+        with self.reader._database.reading() as cursor:
+            return horizons(cursor)
+
+    def _stored(self) -> int:
+        position = self.collector._store.position("node-1")
+        return 0 if position is None else position.sequence + 1
+
+
 @pytest.mark.usefixtures("summer_time")
 def test_a_day_passes_and_the_store_stays_as_large_as_its_bounds(tmp_path, capsys):
     """What is kept adds up to what was sent in that time; the file stops growing once bounds are reached."""
-    clock = Clock()
-    feed = FeedPublisher("node-1", "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", 1 << 26, clock)
-    settings = CollectorSettings(
-        store_path=str(tmp_path / "store.duckdb"),
-        feeds=(FeedSource(name="node-1", endpoint=feed.endpoint, replay_endpoint=feed.replay_endpoint),),
-        keep_raw_seconds=3600.0 * RAW_HOURS,
-        keep_hourly_seconds=3600.0 * SUM_HOURS,
-        maintain_seconds=0.1,
-        flush_seconds=0.05,
-    )
-    batches = Ledger(seed=3).batches(HOURS * AN_HOUR, step_seconds=STEP_SECONDS)
-    collector = Collector(settings, recommend=lambda *_, **__: None, clock=clock)
-    used = []
-    with closing(feed), closing(collector):
-        collector.start()
-        reader = collector.reader()
-
-        def horizon():
-            with reader._database.reading() as cursor:
-                return horizons(cursor)
-
-        def stored():
-            position = collector._store.position("node-1")
-            return 0 if position is None else position.sequence + 1
-
-        for hour in range(HOURS):
-            published = batches[hour * AN_HOUR : (hour + 1) * AN_HOUR]
-            clock.unix_seconds = START + 3600 * (hour + 1) + WRONG_BY.get(hour, 0.0)
-            for one in published:
-                feed.publish(one.entries)
-            await_true(lambda hour=hour: stored() == (hour + 1) * AN_HOUR, f"hour {hour} is stored")
-            due = int(clock.unix_seconds // 3600) - RAW_HOURS
-            await_true(
-                lambda due=due, hour=hour: hour < RAW_HOURS or (horizon().hourly or 0) >= due - 1,
-                f"hour {hour} is reduced",
-            )
-            used.append(collector._store.used_bytes())
-        gone = horizon().gone
-        await_true(lambda: collector.alive, "every thread runs")
-        kept = reader.totals("prod", "chat", ALL_TIME).tokens
+    with ExitStack() as opened:
+        day = Day(tmp_path, opened)
+        used = [day.pass_hour(hour) for hour in range(HOURS)]
+        gone = day.horizon().gone
+        await_true(lambda: day.collector.alive, "every thread runs")
+        kept = day.reader.totals("prod", "chat", ALL_TIME).tokens
 
     assert gone is not None
     assert gone >= START // 3600 + HOURS - SUM_HOURS - 1
-    records = [entry for one in batches for entry in one.entries if isinstance(entry, RequestRecord)]
+    records = [entry for one in day.batches for entry in one.entries if isinstance(entry, RequestRecord)]
     sent = [one for one in records if one.counts and one.admitted_unix_seconds >= 3600 * gone]
     assert 0 < len(sent) < len(records)
     assert kept == sum((one.tokens for one in sent), NO_TOKENS)

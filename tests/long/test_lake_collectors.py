@@ -9,8 +9,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -103,74 +104,94 @@ def data_folder(request, tmp_path):
     return tmp_path if request.param == "folder" else f"s3://{request.getfixturevalue('bucket')}/data"
 
 
-@pytest.mark.long
-def test_one_killed_and_one_stopped_collector_lose_nothing_and_store_nothing_twice(
-    postgres, data_folder, tmp_path, capsys
-):
-    """Who is left takes their exporters; what the stopped one had in hand is there when it wakes."""
+@dataclass
+class Run:
+    """Three collectors of one lake, their exporters, and how long it took to catch up."""
+
+    collectors: Sequence[subprocess.Popen[str]]
+    exporters: Publishing
+    reader: DuckDbReader
+    seconds: dict[str, float] = field(default_factory=dict)
+    """How long after the last batch everything was there, by what had happened."""
+
+    def catch_up(self, what: str) -> None:
+        """Wait until the lake has everything that was published."""
+        began = time.monotonic()
+        due = EXPORTERS * self.exporters.published
+        await_true(
+            lambda: self._heard() >= due, f"a quarter is stored {what}", patience_seconds=PATIENCE_SECONDS
+        )
+        self.seconds[what] = time.monotonic() - began
+
+    def feeds(self) -> dict[str, tuple[int, int]]:
+        """Return batches received and missing by exporter."""
+        found = (one for one in self.reader.coverage(ALL_TIME) if one.source.kind == "feed")
+        return {one.source.owner: (one.received, one.missing) for one in found}
+
+    def _heard(self) -> int:
+        return sum(map(sum, self.feeds().values()))
+
+
+@pytest.fixture
+def run(postgres, data_folder, tmp_path) -> Iterator[Run]:
+    """Collectors that are ready, and nothing published yet."""
     lake = postgres.lake(data_folder, lease_seconds=LEASE_SECONDS)
-    exporters = Publishing()
     with ExitStack() as opened:
-        opened.callback(exporters.close)
+        exporters = opened.enter_context(closing(Publishing()))
         collectors = []
         for n in range(3):
-            one = start_collector(lake, exporters.feeds, tmp_path, f"collector-{n}")
-            opened.callback(end, one)
-            collectors.append(one)
+            collectors.append(start_collector(lake, exporters.feeds, tmp_path, f"collector-{n}"))
+            opened.callback(end, collectors[-1])
         for one in collectors:
             assert one.stdout is not None
             assert one.stdout.readline() == READY
-        reader = opened.enter_context(closing(DuckDbReader.open(lake.name)))
+        yield Run(collectors, exporters, opened.enter_context(closing(DuckDbReader.open(lake.name))))
 
-        def heard() -> int:
-            found = reader.coverage(ALL_TIME)
-            return sum(c.received + c.missing for c in found if c.source.kind == "feed")
 
-        def await_all(what: str) -> float:
-            began = time.monotonic()
-            due = EXPORTERS * exporters.published
-            await_true(lambda: heard() >= due, what, patience_seconds=PATIENCE_SECONDS)
-            return time.monotonic() - began
+def befall(run: Run) -> None:
+    """Publish it all: a quarter for three collectors, for one while the others fall, for one, and for two."""
+    killed, stopped, lone = run.collectors
+    exporters = run.exporters
+    exporters.publish(BATCHES // 4)
+    run.catch_up("by three")
+    publishing = threading.Thread(
+        target=exporters.publish, args=(BATCHES // 2,), kwargs={"pause_seconds": 0.02}
+    )
+    publishing.start()
+    await_true(lambda: exporters.published > BATCHES // 4 + 10, "the second quarter is on its way")
+    killed.kill()
+    stopped.send_signal(signal.SIGSTOP)
+    publishing.join()
+    run.catch_up("with one killed and one stopped")
+    exporters.publish(3 * BATCHES // 4)
+    run.catch_up("by one")
+    stopped.send_signal(signal.SIGCONT)
+    exporters.publish(BATCHES)
+    run.catch_up("with the one that woke")
+    for one in (stopped, lone):
+        one.terminate()
+        assert one.wait(60) == 0
 
-        exporters.publish(BATCHES // 4)
-        orderly = await_all("three collectors store the first quarter")
-        killed, stopped, _ = collectors
-        publishing = threading.Thread(
-            target=exporters.publish, args=(BATCHES // 2,), kwargs={"pause_seconds": 0.02}
+
+@pytest.mark.long
+def test_one_killed_and_one_stopped_collector_lose_nothing_and_store_nothing_twice(run, tmp_path, capsys):
+    """Who is left takes their exporters; what the stopped one had in hand is there when it wakes."""
+    befall(run)
+
+    ledgers, reader = run.exporters.ledgers, run.reader
+    entries = [entry for ledger in ledgers for batch in ledger for entry in batch.entries]
+    admissions = [entry for entry in entries if isinstance(entry, RequestRecord)]
+    counted = [one for one in admissions if one.counts]
+    with capsys.disabled():
+        print(
+            f"\n{EXPORTERS} exporters, {EXPORTERS * BATCHES:,} batches, {len(admissions):,} admissions, "
+            f"lease {LEASE_SECONDS:g} s; a quarter was stored",
+            *(f"  {what}: {seconds:.1f} s after the last batch" for what, seconds in run.seconds.items()),
+            sep="\n",
         )
-        publishing.start()
-        await_true(lambda: exporters.published > BATCHES // 4 + 10, "the second quarter is on its way")
-        killed.kill()
-        stopped.send_signal(signal.SIGSTOP)
-        publishing.join()
-        taken_over = await_all("the third collector has the second quarter of all")
-        exporters.publish(3 * BATCHES // 4)
-        alone = await_all("the third collector has the third quarter of all")
-        stopped.send_signal(signal.SIGCONT)
-        exporters.publish(BATCHES)
-        together = await_all("two collectors have everything")
-        for one in collectors[1:]:
-            one.terminate()
-            assert one.wait(60) == 0
-
-        entries = [entry for ledger in exporters.ledgers for batch in ledger for entry in batch.entries]
-        admissions = [entry for entry in entries if isinstance(entry, RequestRecord)]
-        served = sum((one.tokens for one in admissions if one.counts), NO_TOKENS)
-        feeds = {
-            c.source.owner: (c.received, c.missing)
-            for c in reader.coverage(ALL_TIME)
-            if c.source.kind == "feed"
-        }
-        window = reader.window("prod", "chat", ALL_TIME)
-        with capsys.disabled():
-            print(
-                f"\n{data_folder}: {EXPORTERS} exporters, {EXPORTERS * BATCHES:,} batches, "
-                f"{len(admissions):,} admissions, lease {LEASE_SECONDS:g} s: a quarter stored by three in "
-                f"{orderly:.1f} s; caught up {taken_over:.1f} s after the last one, with one killed and "
-                f"one stopped; a quarter by one in {alone:.1f} s; with the one that woke in {together:.1f} s"
-            )
-        assert feeds == {feed.name: (BATCHES, 0) for feed in exporters.feeds}
-        assert reader.totals("prod", "chat", ALL_TIME).tokens == served
-        assert reader.row_counts()["requests"] == len(admissions)
-        assert sums(reader) == orderly_sums(tmp_path, exporters.ledgers)
-        assert window.accesses == sum(len(one.block_hashes) for one in admissions if one.counts)
+    assert run.feeds() == {feed.name: (BATCHES, 0) for feed in run.exporters.feeds}
+    assert reader.totals("prod", "chat", ALL_TIME).tokens == sum((one.tokens for one in counted), NO_TOKENS)
+    assert reader.row_counts()["requests"] == len(admissions)
+    assert sums(reader) == orderly_sums(tmp_path, ledgers)
+    window = reader.window("prod", "chat", ALL_TIME)
+    assert window.accesses == sum(len(one.block_hashes) for one in counted)
