@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import msgspec
 
@@ -90,26 +91,37 @@ class Pool:
         """Copies, all counted."""
         return len(self._stored) + self.duplicates
 
-    def add(self, stored: BlocksStored, at_unix_seconds: float) -> None:
-        """Count one more copy of each block of a path, at least one; nearly always the first."""
-        hashes = stored.block_hashes
+    def add(self, stored: BlocksStored, at_unix_seconds: float) -> bool:
+        """Count one more copy of each block of a path, at least one; nearly always the first.
+
+        False where the store only tells of reused blocks, which is doubted then: it begins at the root and
+        every block is here already. A second physical copy nearly always looks different: it has a parent,
+        because vLLM merges equal blocks up to the last one.
+        """
+        hashes, held = stored.block_hashes, self._stored
+        new = held.keys().isdisjoint(hashes)
+        if not new and stored.parent_hash is None and self._holds_all(hashes):
+            self._doubt(stored, at_unix_seconds)
+            return False
         self.chained = stored.kind in CHAINED_KINDS
         if stored.block_tokens != self.block_tokens:
             self._note_size(hashes, stored.block_tokens)
         path = Path(at_unix_seconds, stored.parent_hash, hashes, self.chained)
-        first = dict.fromkeys(hashes, path)
-        if len(first) == len(hashes) and self._stored.keys().isdisjoint(first):
-            self._stored.update(first)
-        else:
-            for block_hash in hashes:
-                self._add_copy(block_hash, path)
+        if new:
+            whole = len(held) + len(hashes)
+            held.update(zip(hashes, repeat(path)))
+            if len(held) == whole:
+                return True
+            hashes = _repeated(hashes)
+        for block_hash in hashes:
+            self._add_copy(block_hash, path)
+        return True
 
     def take_each(self, block_hashes: Sequence[int]) -> list[Path | None]:
         """Count one copy less of each block, the oldest; return where they came from, None for none."""
         if self._copies or self._partial:
             return list(map(self._take, block_hashes))
-        take = self._stored.pop
-        return [take(block_hash, None) for block_hash in block_hashes]
+        return list(map(self._stored.pop, block_hashes, repeat(None)))
 
     def _take(self, block_hash: int) -> Path | None:
         copies = self._copies.get(block_hash)
@@ -122,7 +134,7 @@ class Pool:
         self._partial.discard(block_hash)
         return self._stored.pop(block_hash, None)
 
-    def doubt(self, stored: BlocksStored, at_unix_seconds: float) -> None:
+    def _doubt(self, stored: BlocksStored, at_unix_seconds: float) -> None:
         """Note that blocks were told again: copies, or the same blocks reused. Their removals will show."""
         path = Path(at_unix_seconds, stored.parent_hash, stored.block_hashes)
         for block_hash in stored.block_hashes:
@@ -151,8 +163,7 @@ class Pool:
         self.duplicates = 0
         return found
 
-    def holds_all(self, block_hashes: Iterable[int]) -> bool:
-        """Whether every one of the blocks is here."""
+    def _holds_all(self, block_hashes: Iterable[int]) -> bool:
         for block_hash in block_hashes:  # noqa: SIM110 - `all` of a generator takes twice as long
             if block_hash not in self._stored:
                 return False
@@ -177,6 +188,11 @@ class Pool:
             self.block_tokens = block_tokens
         elif block_tokens:
             self._partial.update(block_hashes)
+
+
+def _repeated(block_hashes: Iterable[int]) -> tuple[int, ...]:
+    """What comes once more: each block so many times less one."""
+    return tuple((Counter(block_hashes) - Counter(set(block_hashes))).elements())
 
 
 def count_orphans(blocks: Mapping[int, Path]) -> int:

@@ -18,16 +18,17 @@ from dataclasses import dataclass, field
 from itertools import chain, compress
 from operator import not_
 
+import msgspec
+
 from exporters.oddities import Finding, Oddity
 from exporters.vllm.events import (
     BlockChange,
-    BlocksCleared,
     BlocksRemoved,
     BlocksStored,
     ChangeBatch,
     tier_of_medium,
 )
-from exporters.vllm.pools import Held, Pool, count_orphans
+from exporters.vllm.pools import Held, Path, Pool, count_orphans
 from exporters.vllm.strides import Strides
 from exporters.vllm.suspicion import strides_missing
 from tierscope.domain.errors import BadInput
@@ -43,26 +44,29 @@ MOST_BLOCKS = 1_000_000
 MEMORY = (Tier.L0, Tier.L1)
 """Tiers that are empty when an engine begins."""
 
+AGES_AT_ONCE = 1000
+"""Ages of one tier that wait to be counted before they are, if no page is asked for earlier."""
+
 BELOW = {Tier.L0: (Tier.L1, Tier.L2), Tier.L1: (Tier.L2,), Tier.L2: ()}
 """Tiers a block can have been demoted to."""
 
 
-@dataclass(slots=True)
-class _Batch:
-    """One batch while it is applied."""
+class _Batch(msgspec.Struct, gc=False):
+    """One batch while it is applied: what came of it so far, and the change that is its turn."""
 
     changes: Sequence[BlockChange]
     at_unix_seconds: float
     sequence: int | None
     ordinal: int = 0
-    oddities: list[Oddity] = field(default_factory=list)
-    _coming: dict[Tier, set[int]] | None = None
+    events: list[BlockEvent] = []
+    oddities: list[Oddity] = []
+    below: dict[Tier, set[int]] | None = None
 
     def coming(self) -> dict[Tier, set[int]]:
         """Blocks that it stores in lower tiers; engines tell the GPU's changes before the connector's."""
-        if self._coming is None:
-            self._coming = _stored_below(self.changes)
-        return self._coming
+        if self.below is None:
+            self.below = _stored_below(self.changes)
+        return self.below
 
 
 @dataclass(slots=True)
@@ -81,7 +85,11 @@ class Residency:
     """What was said of host memory since it was empty; None where that was before we listened."""
     _told_at: float | None = None
     """The latest time of this life's batches."""
+    _room: int = 0
+    """Blocks that may be stored before it is counted anew whether they are too many to follow."""
     _ages: HistogramAccumulator = field(default_factory=lambda: HistogramAccumulator(EVICTED_AGE))
+    _ages_seconds: dict[Tier, list[float]] = field(default_factory=lambda: {tier: [] for tier in Tier})
+    """Ages that `_ages` has yet to count: many at a time are quicker."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def apply(self, batch: ChangeBatch, sequence: int | None = None) -> tuple[list[BlockEvent], list[Oddity]]:
@@ -90,15 +98,13 @@ class Residency:
         `sequence` is the batch's number in the engine's stream. An event's `ordinal` is the place of its
         change among the joined ones, which depends on nothing but the batch.
         """
-        events: list[BlockEvent] = []
-        changes = _joined(batch.changes)
-        state = _Batch(changes, batch.at_unix_seconds, sequence)
+        state = _Batch(batch.changes, batch.at_unix_seconds, sequence)
         with self._lock:
             self._told_at = max(batch.at_unix_seconds, self._told_at or 0.0)
-            for state.ordinal, change in enumerate(changes):
-                events += self._change(change, state)
-            self._bound(state)
-        return events, state.oddities
+            self._follow(state)
+            if self._room < 0:
+                self._bound(state)
+        return state.events, state.oddities
 
     def lost(self) -> None:
         """Events were lost: what is resident is unknown until a clear or a restart."""
@@ -164,34 +170,64 @@ class Residency:
     def samples(self) -> Iterator[Sample]:
         """Yield the ages at which blocks were evicted."""
         with self._lock:
+            self._count_ages()
             ages = list(self._ages.samples())
         yield from ages
 
     def _of(self, tier: Tier) -> list[Pool]:
         return [pool for pool in self._pools.values() if pool.tier is tier]
 
-    def _change(self, change: BlockChange, batch: _Batch) -> Iterable[BlockEvent]:
-        if isinstance(change, BlocksCleared):
-            return self._clear(batch)
-        if not change.block_hashes:
-            return ()
+    def _follow(self, batch: _Batch) -> None:
+        """Take the changes in their order, neighbouring removals from one medium at once.
+
+        vLLM sends one a block. This is run for every few blocks an engine stores: `type` is quicker than
+        `isinstance`, and nothing is made for a change that is not kept.
+        """
+        run: BlocksRemoved | None = None
+        gone: list[int] = []
+        for change in batch.changes:
+            if type(change) is BlocksRemoved:
+                if run is not None:
+                    if change.medium == run.medium and change.group == run.group:
+                        gone += change.block_hashes
+                        continue
+                    self._removed(run, tuple(gone), batch)
+                run, gone = change, [*change.block_hashes]
+                continue
+            if run is not None:
+                self._removed(run, tuple(gone), batch)
+                run = None
+            if type(change) is BlocksStored:
+                self._added(change, batch)
+            else:
+                batch.events += self._clear(batch)
+            batch.ordinal += 1
+        if run is not None:
+            self._removed(run, tuple(gone), batch)
+
+    def _pool(self, medium: str | None, group: int, blocks: int, batch: _Batch) -> Pool | None:
+        """Begin to follow a medium; None where its tier is not known, which is odd."""
+        tier = tier_of_medium(medium)
+        if tier is None:
+            batch.oddities.append(self._unknown_medium(medium, blocks))
+            return None
+        pool = self._pools[medium, group] = Pool(tier)
+        return pool
+
+    def _added(self, change: BlocksStored, batch: _Batch) -> None:
+        hashes = change.block_hashes
+        if not hashes:
+            return
         pool = self._pools.get((change.medium, change.group))
-        if pool is None:
-            tier = tier_of_medium(change.medium)
-            if tier is None:
-                batch.oddities.append(self._unknown_medium(change))
-                return ()
-            pool = self._pools[change.medium, change.group] = Pool(tier)
-        if isinstance(change, BlocksRemoved):
-            return self._removed(change, pool, batch)
-        if _announces_again(change, pool):
-            pool.doubt(change, batch.at_unix_seconds)
-            return ()
-        pool.add(change, batch.at_unix_seconds)
-        if pool.tier is Tier.L1:
-            self._compare(change)
-        told = change.block_hashes, change.parent_hash, change.block_tokens
-        return (self._stored(pool.tier, *told, batch),)
+        if pool is None and (pool := self._pool(change.medium, change.group, len(hashes), batch)) is None:
+            return
+        if pool.add(change, batch.at_unix_seconds):
+            self._room -= len(hashes)
+            if pool.tier is Tier.L1:
+                self._compare(change)
+            batch.events.append(
+                self._stored(pool.tier, hashes, change.parent_hash, change.block_tokens, batch)
+            )
 
     def _compare(self, change: BlocksStored) -> None:
         """Hold blocks of host memory against the GPU's chains, where one has blocks of the other's size."""
@@ -203,27 +239,52 @@ class Residency:
     def _strided(self) -> int | None:
         return None if self._strides is None else self._strides.stride
 
-    def _removed(self, change: BlocksRemoved, pool: Pool, batch: _Batch) -> list[BlockEvent]:
-        events: list[BlockEvent] = []
-        paths = pool.take_each(change.block_hashes)
-        if not all(paths):
-            for place, (block_hash, path) in enumerate(zip(change.block_hashes, paths, strict=True)):
-                if path is None and (shown := pool.take_doubtful(block_hash)) is not None:
-                    paths[place] = shown  # only its removal shows that it was stored
-                    told = (block_hash,), shown.before(block_hash), pool.block_tokens
-                    events.append(self._stored(pool.tier, *told, batch))
+    def _removed(self, run: BlocksRemoved, hashes: tuple[int, ...], batch: _Batch) -> None:
+        """Take blocks that left one medium, with a run of changes of which `run` is the first."""
+        if hashes:
+            pool = self._pools.get((run.medium, run.group))
+            if (
+                pool is not None
+                or (pool := self._pool(run.medium, run.group, len(hashes), batch)) is not None
+            ):
+                self._gone(pool, hashes, batch)
+        batch.ordinal += 1
+
+    def _gone(self, pool: Pool, hashes: tuple[int, ...], batch: _Batch) -> None:
+        paths = pool.take_each(hashes)
+        known: Sequence[Path | None] = paths if all(paths) else self._shown(pool, hashes, paths, batch)
         now = batch.at_unix_seconds
-        ages_seconds = [max(0.0, now - path.at_unix_seconds) for path in paths if path is not None]
-        self._ages.observe_each((pool.tier, self.holder), ages_seconds)
-        unseen = len(paths) - len(ages_seconds)
-        if unseen and pool.tier not in self._unsure:
-            batch.oddities.append(self._unseen(unseen, pool.tier))
-        evicted, demoted = self._split(change.block_hashes, pool.tier, batch)
-        if evicted:
-            events.append(self._evicted(pool.tier, evicted, EvictionReason.CAPACITY, batch))
+        ages_seconds = self._ages_seconds[pool.tier]
+        ages_seconds += [age if (age := now - path.at_unix_seconds) > 0.0 else 0.0 for path in known]
+        if len(ages_seconds) >= AGES_AT_ONCE:
+            self._count_ages()
+        demoted: tuple[int, ...] = ()
+        if len(self._pools) > 1 or batch.coming():
+            hashes, demoted = self._split(hashes, pool.tier, batch)
+        if hashes:
+            batch.events.append(self._evicted(pool.tier, hashes, EvictionReason.CAPACITY, batch))
         if demoted:
-            events.append(self._evicted(pool.tier, demoted, EvictionReason.DEMOTED, batch))
-        return events
+            batch.events.append(self._evicted(pool.tier, demoted, EvictionReason.DEMOTED, batch))
+
+    def _shown(
+        self, pool: Pool, hashes: tuple[int, ...], paths: list[Path | None], batch: _Batch
+    ) -> list[Path]:
+        """Where removed blocks came from, of which some were not there: copies show, others are odd."""
+        known: list[Path] = []
+        for block_hash, path in zip(hashes, paths, strict=True):
+            if path is None and (path := pool.take_doubtful(block_hash)) is not None:
+                told = (block_hash,), path.before(block_hash), pool.block_tokens
+                batch.events.append(self._stored(pool.tier, *told, batch))  # only its removal shows it
+            if path is not None:
+                known.append(path)
+        if len(known) < len(hashes) and pool.tier not in self._unsure:
+            batch.oddities.append(self._unseen(len(hashes) - len(known), pool.tier))
+        return known
+
+    def _count_ages(self) -> None:
+        for tier, ages_seconds in self._ages_seconds.items():
+            self._ages.observe_each((tier, self.holder), ages_seconds)
+            ages_seconds.clear()
 
     def _stored(
         self, tier: Tier, hashes: tuple[int, ...], parent: int | None, block_tokens: int, batch: _Batch
@@ -288,7 +349,8 @@ class Residency:
 
     def _bound(self, batch: _Batch) -> None:
         """Give up following a tier that has become larger than we follow: how full it is becomes absent."""
-        if sum(map(len, self._pools.values())) <= self.most_blocks:
+        self._room = self.most_blocks - sum(map(len, self._pools.values()))
+        if self._room >= 0:
             return
         for tier in {pool.tier for pool in self._pools.values()}:
             pools = self._of(tier)
@@ -299,14 +361,14 @@ class Residency:
                     batch.oddities.append(self._too_many(tier))
                 self._unsure |= {tier}
 
-    def _unknown_medium(self, change: BlocksStored | BlocksRemoved) -> Oddity:
-        medium = "none" if change.medium is None else change.medium[:40]
+    def _unknown_medium(self, medium: str | None, blocks: int) -> Oddity:
+        medium = "none" if medium is None else medium[:40]
         error = BadInput(
-            f"{len(change.block_hashes)} blocks are in the medium {medium!r}, whose tier is not known",
+            f"{blocks} blocks are in the medium {medium!r}, whose tier is not known",
             where=self.where,
             fix="these blocks are in no tier's numbers; report the medium",
         )
-        return Oddity(f"medium {medium}", error, len(change.block_hashes))
+        return Oddity(f"medium {medium}", error, blocks)
 
     def _unseen(self, count: int, tier: Tier) -> Oddity:
         error = BadInput(
@@ -325,50 +387,12 @@ class Residency:
         return Oddity("tier too large to follow", error)
 
 
-def _announces_again(change: BlocksStored, pool: Pool) -> bool:
-    """Whether a store only tells of reused blocks: it begins at the root and every block is there already.
-
-    A second physical copy nearly always looks different: it has a parent, because vLLM merges equal blocks up
-    to the last one.
-    """
-    return change.parent_hash is None and pool.holds_all(change.block_hashes)
-
-
 def _stored_below(changes: Iterable[BlockChange]) -> dict[Tier, set[int]]:
     """Blocks that a batch stores in tiers below L0."""
     found: dict[Tier, set[int]] = {}
     for change in changes:
-        if isinstance(change, BlocksStored):
+        if type(change) is BlocksStored:
             tier = tier_of_medium(change.medium)
             if tier is not None and tier is not Tier.L0:
                 found.setdefault(tier, set()).update(change.block_hashes)
     return found
-
-
-def _joined(changes: Sequence[BlockChange]) -> Sequence[BlockChange]:
-    """The same changes with neighbouring removals from one medium in one: vLLM sends one a block."""
-    if len(changes) < 2:
-        return changes
-    joined: list[BlockChange] = []
-    run: list[BlocksRemoved] = []
-    for change in changes:
-        if isinstance(change, BlocksRemoved):
-            if run and (change.medium != run[0].medium or change.group != run[0].group):
-                joined.append(_in_one(run))
-                run = []
-            run.append(change)
-            continue
-        if run:
-            joined.append(_in_one(run))
-            run = []
-        joined.append(change)
-    if run:
-        joined.append(_in_one(run))
-    return joined
-
-
-def _in_one(run: Sequence[BlocksRemoved]) -> BlocksRemoved:
-    if len(run) == 1:
-        return run[0]
-    hashes = tuple([block_hash for change in run for block_hash in change.block_hashes])
-    return BlocksRemoved(hashes, run[0].medium, run[0].group)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 
 from tierscope.registry.types import Exemplar, HistogramValue, Kind, Metric, Sample
 
@@ -52,8 +54,8 @@ class HistogramAccumulator:
         if not math.isfinite(total):
             raise ValueError(f"{self.metric.name} cannot observe all of {values}")
         series = self._series_of(labels)
-        for value in values:
-            series.counts[bisect_left(self.metric.buckets, value)] += 1
+        for bucket, count in Counter(map(bisect_left, repeat(self.metric.buckets), values)).items():
+            series.counts[bucket] += count
         series.sum += total
 
     def _series_of(self, labels: tuple[str, ...]) -> _Series:
