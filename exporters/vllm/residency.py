@@ -178,10 +178,10 @@ class Residency:
         return [pool for pool in self._pools.values() if pool.tier is tier]
 
     def _follow(self, batch: _Batch) -> None:
-        """Take the changes in their order, neighbouring removals from one medium at once.
+        """Take the changes in their order, but neighbouring removals from one medium as one.
 
-        vLLM sends one a block. This is run for every few blocks an engine stores: `type` is quicker than
-        `isinstance`, and nothing is made for a change that is not kept.
+        vLLM sends one a block. This runs for every few blocks that an engine stores, so nothing is made of a
+        change but its event, and `type` is asked, which is quicker than `isinstance`.
         """
         run: BlocksRemoved | None = None
         gone: list[int] = []
@@ -192,10 +192,12 @@ class Residency:
                         gone += change.block_hashes
                         continue
                     self._removed(run, tuple(gone), batch)
+                    batch.ordinal += 1
                 run, gone = change, [*change.block_hashes]
                 continue
             if run is not None:
                 self._removed(run, tuple(gone), batch)
+                batch.ordinal += 1
                 run = None
             if type(change) is BlocksStored:
                 self._added(change, batch)
@@ -205,29 +207,26 @@ class Residency:
         if run is not None:
             self._removed(run, tuple(gone), batch)
 
-    def _pool(self, medium: str | None, group: int, blocks: int, batch: _Batch) -> Pool | None:
+    def _begun(self, change: BlocksStored | BlocksRemoved, blocks: int, batch: _Batch) -> Pool | None:
         """Begin to follow a medium; None where its tier is not known, which is odd."""
-        tier = tier_of_medium(medium)
+        tier = tier_of_medium(change.medium)
         if tier is None:
-            batch.oddities.append(self._unknown_medium(medium, blocks))
+            batch.oddities.append(self._unknown_medium(change.medium, blocks))
             return None
-        pool = self._pools[medium, group] = Pool(tier)
+        pool = self._pools[change.medium, change.group] = Pool(tier)
         return pool
 
     def _added(self, change: BlocksStored, batch: _Batch) -> None:
         hashes = change.block_hashes
-        if not hashes:
-            return
         pool = self._pools.get((change.medium, change.group))
-        if pool is None and (pool := self._pool(change.medium, change.group, len(hashes), batch)) is None:
+        if pool is None and hashes:
+            pool = self._begun(change, len(hashes), batch)
+        if pool is None or not hashes or not pool.add(change, batch.at_unix_seconds):
             return
-        if pool.add(change, batch.at_unix_seconds):
-            self._room -= len(hashes)
-            if pool.tier is Tier.L1:
-                self._compare(change)
-            batch.events.append(
-                self._stored(pool.tier, hashes, change.parent_hash, change.block_tokens, batch)
-            )
+        self._room -= len(hashes)
+        if pool.tier is Tier.L1:
+            self._compare(change)
+        batch.events.append(self._stored(pool.tier, hashes, change.parent_hash, change.block_tokens, batch))
 
     def _compare(self, change: BlocksStored) -> None:
         """Hold blocks of host memory against the GPU's chains, where one has blocks of the other's size."""
@@ -240,24 +239,16 @@ class Residency:
         return None if self._strides is None else self._strides.stride
 
     def _removed(self, run: BlocksRemoved, hashes: tuple[int, ...], batch: _Batch) -> None:
-        """Take blocks that left one medium, with a run of changes of which `run` is the first."""
-        if hashes:
-            pool = self._pools.get((run.medium, run.group))
-            if (
-                pool is not None
-                or (pool := self._pool(run.medium, run.group, len(hashes), batch)) is not None
-            ):
-                self._gone(pool, hashes, batch)
-        batch.ordinal += 1
-
-    def _gone(self, pool: Pool, hashes: tuple[int, ...], batch: _Batch) -> None:
+        """Take what left one medium; `run` is the first of the changes that said so."""
+        pool = self._pools.get((run.medium, run.group))
+        if pool is None and hashes:
+            pool = self._begun(run, len(hashes), batch)
+        if pool is None or not hashes:
+            return
         paths = pool.take_each(hashes)
-        known: Sequence[Path | None] = paths if all(paths) else self._shown(pool, hashes, paths, batch)
-        now = batch.at_unix_seconds
-        ages_seconds = self._ages_seconds[pool.tier]
-        ages_seconds += [age if (age := now - path.at_unix_seconds) > 0.0 else 0.0 for path in known]
-        if len(ages_seconds) >= AGES_AT_ONCE:
-            self._count_ages()
+        if not all(paths):
+            self._look_again(paths, hashes, pool, batch)
+        self._note_ages(pool.tier, paths, batch.at_unix_seconds)
         demoted: tuple[int, ...] = ()
         if len(self._pools) > 1 or batch.coming():
             hashes, demoted = self._split(hashes, pool.tier, batch)
@@ -266,24 +257,28 @@ class Residency:
         if demoted:
             batch.events.append(self._evicted(pool.tier, demoted, EvictionReason.DEMOTED, batch))
 
-    def _shown(
-        self, pool: Pool, hashes: tuple[int, ...], paths: list[Path | None], batch: _Batch
-    ) -> list[Path]:
-        """Where removed blocks came from, of which some were not there: copies show, others are odd."""
-        known: list[Path] = []
-        for block_hash, path in zip(hashes, paths, strict=True):
-            if path is None and (path := pool.take_doubtful(block_hash)) is not None:
-                told = (block_hash,), path.before(block_hash), pool.block_tokens
-                batch.events.append(self._stored(pool.tier, *told, batch))  # only its removal shows it
-            if path is not None:
-                known.append(path)
-        if len(known) < len(hashes) and pool.tier not in self._unsure:
-            batch.oddities.append(self._unseen(len(hashes) - len(known), pool.tier))
-        return known
+    def _look_again(
+        self, paths: list[Path | None], hashes: tuple[int, ...], pool: Pool, batch: _Batch
+    ) -> None:
+        """Fill in where blocks came from of which only the removal shows that they were there."""
+        for place, (block_hash, path) in enumerate(zip(hashes, paths, strict=True)):
+            if path is None and (shown := pool.take_doubtful(block_hash)) is not None:
+                paths[place] = shown
+                told = (block_hash,), shown.before(block_hash), pool.block_tokens
+                batch.events.append(self._stored(pool.tier, *told, batch))
+        unseen = paths.count(None)
+        if unseen and pool.tier not in self._unsure:
+            batch.oddities.append(self._unseen(unseen, pool.tier))
+
+    def _note_ages(self, tier: Tier, paths: Iterable[Path | None], now: float) -> None:
+        waiting = self._ages_seconds[tier]
+        waiting += [now - path.at_unix_seconds for path in paths if path is not None]
+        if len(waiting) >= AGES_AT_ONCE:
+            self._count_ages()
 
     def _count_ages(self) -> None:
         for tier, ages_seconds in self._ages_seconds.items():
-            self._ages.observe_each((tier, self.holder), ages_seconds)
+            self._ages.observe_each((tier, self.holder), [max(0.0, age) for age in ages_seconds])
             ages_seconds.clear()
 
     def _stored(
