@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import duckdb
 
-from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason, LedgerEntry
+from tierscope.domain.events import BlockAction, BlockEvent, EvictionReason
 from tierscope.storage.event_columns import block_events_table
 from tierscope.storage.schema import BLOCK_EVENTS
 
@@ -26,20 +26,19 @@ GROUP BY block_hash HAVING copies > 0 ORDER BY block_hash
 """
 
 
-def is_beginning(entry: LedgerEntry) -> bool:
-    """Whether an entry says no more than that a holder began, empty."""
-    return isinstance(entry, BlockEvent) and entry.reason is EvictionReason.RESTART and not entry.block_hashes
+def is_beginning(event: BlockEvent) -> bool:
+    """Whether an event says no more than that a holder began, empty."""
+    return event.reason is EvictionReason.RESTART and not event.block_hashes
 
 
-def end_lives_before(cursor: duckdb.DuckDBPyConnection, told: Iterable[tuple[int, LedgerEntry]]) -> int:
+def end_lives_before(cursor: duckdb.DuckDBPyConnection, begun: Iterable[tuple[int, BlockEvent]]) -> int:
     """Evict what holders that began anew had before, inside the caller's transaction; return how many rows.
 
     Told again of the same life it does nothing: what was before is evicted by then.
     """
     ended = 0
-    for feed, entry in told:
-        if isinstance(entry, BlockEvent) and is_beginning(entry):
-            ended += _end(cursor, feed, entry)
+    for feed, event in begun:
+        ended += _end(cursor, feed, event)
     return ended
 
 
@@ -57,7 +56,7 @@ def _end(cursor: duckdb.DuckDBPyConnection, feed: int, began: BlockEvent) -> int
         at_unix_seconds=max(at for *_, at in left),
         reason=EvictionReason.RESTART,
     )
-    cursor.register("incoming", block_events_table([(feed, gone)]))
+    cursor.register("incoming", block_events_table([gone], [feed]))
     cursor.execute(f"INSERT INTO {BLOCK_EVENTS.name} BY NAME FROM incoming")
     cursor.unregister("incoming")
     return 1

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
 
-from tierscope.domain.batch import FeedBatch
 from tierscope.domain.events import (
     BlockEvent,
     EngineTokens,
+    EvictionReason,
     LedgerEntry,
     SourceCoverage,
     TierActivity,
@@ -42,19 +44,32 @@ from tierscope.storage.schema import (
     TIER_TRANSFERS,
 )
 
-Found = Sequence[tuple[int, LedgerEntry]]
-"""Ledger entries, each with the number of the feed that brought it."""
+Found = Sequence[tuple[int, Sequence[LedgerEntry]]]
+"""Neighbours of one kind, in the order they were told, with the number of the feed that brought them.
+
+There are more block events than there is time to look at each on its own: what depends on the kind alone
+is asked once for all neighbours. None of them is empty.
+"""
+
+AsTable = Callable[[Sequence[Any], Sequence[int]], pa.Table]
+"""Makes rows of entries of one kind, each with its feed's number."""
+
+_RAW_TIMES: Mapping[type, Callable[[Any], float]] = {
+    RequestRecord: attrgetter("admitted_unix_seconds"),
+    BlockEvent: attrgetter("at_unix_seconds"),
+}
+"""Of what becomes sums: the time that says of which hour."""
 
 
-def _by_row(table: Table, row: Callable[..., Row]) -> Callable[[Found], pa.Table]:
-    return lambda found: arrow_table(table, [row(entry, feed) for feed, entry in found])
+def _by_row(table: Table, row: Callable[..., Row]) -> AsTable:
+    return lambda entries, feeds: arrow_table(table, list(map(row, entries, feeds)))
 
 
 def _whole_request_row(record: RequestRecord, feed: int) -> Row:
     return rows.request_row(record, feed, rows.request_id(record), Delta(None, 0, record.block_hashes))
 
 
-_KINDS: Mapping[type, tuple[Table, Callable[[Any], pa.Table]]] = {
+_KINDS: Mapping[type, tuple[Table, AsTable]] = {
     RequestRecord: (REQUESTS, _by_row(REQUESTS, _whole_request_row)),
     BlockEvent: (BLOCK_EVENTS, block_events_table),
     TierSample: (TIER_SAMPLES, _by_row(TIER_SAMPLES, rows.tier_sample_row)),
@@ -68,10 +83,18 @@ _KINDS: Mapping[type, tuple[Table, Callable[[Any], pa.Table]]] = {
 
 _NEW_EVENTS = f"""
 INSERT INTO {BLOCK_EVENTS.name} BY NAME FROM incoming ANTI JOIN (
-  SELECT id, feed FROM {BLOCK_EVENTS.name} WHERE at_unix_seconds BETWEEN ? AND ?
-) AS known ON known.id = incoming.id AND known.feed <> incoming.feed
+  FROM {BLOCK_EVENTS.name} WHERE at_unix_seconds BETWEEN ? AND ?
+) AS known ON known.feed <> incoming.feed AND known.tier = incoming.tier AND known.holder = incoming.holder
+  AND known.at_unix_seconds = incoming.at_unix_seconds
+  AND known.sequence IS NOT DISTINCT FROM incoming.sequence
+  AND CASE WHEN known.sequence IS NULL THEN known.id ELSE known.ordinal END
+    = CASE WHEN incoming.sequence IS NULL THEN incoming.id ELSE incoming.ordinal END
 """
-"""An exporter that restarts reads its sources from their start: what an earlier run told is not new."""
+"""An exporter that restarts reads its sources from their start: what an earlier run told is not new.
+
+An event is known by its place in its holder's stream, which rows of every release have, and by its id only
+where no message told it: other ids have been made in more than one way.
+"""
 
 _WHOLE_COVERAGE = f"""
 MERGE INTO {COVERAGE.name} AS stored USING incoming
@@ -128,30 +151,20 @@ def write(
     `joins_coverage` False leaves complete intervals of a minute rows of their own, for a store in which
     changing rows of old files is dear; they mean the same.
     """
-
-    def measured(batch: FeedBatch, entry: LedgerEntry) -> LedgerEntry | None:
-        return bridge.measured(cursor, batch.position.exporter, entry)
-
-    told: Found = [
-        (feed, added)
-        for feed, batch in plan.batches
-        for entry in batch.entries
-        if (added := measured(batch, entry) if isinstance(entry, COUNTED) else entry) is not None
-    ]
-    begun = [one for one in told if is_beginning(one[1])]
-    found = told if first_hour is None else [one for one in told if not _is_late(one[1], first_hour)]
-    if begun:
-        found = [one for one in found if not is_beginning(one[1])]
-    appended = Appended(repeated_batches=plan.repeated_batches, late=len(told) - len(found))
+    found, begun, late = _sorted_out(cursor, plan, bridge, first_hour)
+    appended = Appended(repeated_batches=plan.repeated_batches, late=late)
+    by_kind = _by_kind(found)
     try:
-        _write_entries(cursor, found, encoder, appended.rows)
+        _write_entries(cursor, by_kind, encoder, appended.rows)
     except (KeyError, *UNSTORABLE):
         encoder.forget()
         appended.rows.clear()
-        found = _storable(found, appended)
-        _write_entries(cursor, found, encoder, appended.rows)
-    sources = ((feed, entry) for feed, entry in found if isinstance(entry, SourceCoverage))
-    _write_coverage(cursor, [*sources, *plan.coverage], appended.rows, joins=joins_coverage)
+        by_kind = _by_kind(_storable(found, appended))
+        _write_entries(cursor, by_kind, encoder, appended.rows)
+    sources, feeds = by_kind.get(SourceCoverage, ([], []))
+    _write_coverage(
+        cursor, [*zip(feeds, sources, strict=True), *plan.coverage], appended.rows, joins=joins_coverage
+    )
     bridge.keep(cursor)
     if ended := end_lives_before(cursor, begun):
         appended.rows[BLOCK_EVENTS.name] += ended
@@ -167,26 +180,61 @@ def stored_states(cursor: duckdb.DuckDBPyConnection) -> dict[Run, FeedState]:
     return {(exporter, incarnation): FeedState(*state) for exporter, incarnation, *state in stored}
 
 
-def _is_late(entry: LedgerEntry, first_hour: int) -> bool:
-    if isinstance(entry, RequestRecord):
-        return entry.admitted_unix_seconds < first_hour * 3600
-    return isinstance(entry, BlockEvent) and entry.at_unix_seconds < first_hour * 3600
+def _sorted_out(
+    cursor: duckdb.DuckDBPyConnection, plan: Plan, bridge: CounterBridge, first_hour: int | None
+) -> tuple[Found, Sequence[tuple[int, BlockEvent]], int]:
+    """What there is to write; which holders began, by feed; and how many entries came late."""
+    found: list[tuple[int, Sequence[LedgerEntry]]] = []
+    begun: list[tuple[int, BlockEvent]] = []
+    late = 0
+    for feed, batch in plan.batches:
+        for kind, neighbours in groupby(batch.entries, type):
+            entries = list(neighbours)
+            if kind in COUNTED:
+                measured = (bridge.measured(cursor, batch.position.exporter, entry) for entry in entries)
+                entries = [entry for entry in measured if entry is not None]
+            elif kind is BlockEvent:
+                entries, beginnings = _without_beginnings(cast("list[BlockEvent]", entries))
+                begun += [(feed, event) for event in beginnings]
+            if first_hour is not None and kind in _RAW_TIMES:
+                at, first_second = _RAW_TIMES[kind], first_hour * 3600
+                told, entries = entries, [entry for entry in entries if not at(entry) < first_second]
+                late += len(told) - len(entries)
+            if entries:
+                found.append((feed, entries))
+    return found, begun, late
+
+
+def _without_beginnings(events: Sequence[BlockEvent]) -> tuple[list[LedgerEntry], list[BlockEvent]]:
+    restarts = [event for event in events if event.reason is EvictionReason.RESTART]
+    if not restarts:  # almost always
+        return list(events), restarts
+    return [event for event in events if not is_beginning(event)], list(filter(is_beginning, restarts))
+
+
+def _by_kind(found: Found) -> Mapping[type, tuple[Sequence[Any], Sequence[int]]]:
+    """The entries of each kind, and the feed of each."""
+    by_kind: dict[type, tuple[list[LedgerEntry], list[int]]] = {}
+    for feed, neighbours in found:
+        entries, feeds = by_kind.setdefault(type(neighbours[0]), ([], []))
+        entries += neighbours
+        feeds += [feed] * len(neighbours)
+    return by_kind
 
 
 def _write_entries(
-    cursor: duckdb.DuckDBPyConnection, found: Found, encoder: ChainEncoder, counts: Counter[str]
+    cursor: duckdb.DuckDBPyConnection,
+    by_kind: Mapping[type, tuple[Sequence[Any], Sequence[int]]],
+    encoder: ChainEncoder,
+    counts: Counter[str],
 ) -> None:
     # All rows are made before the first is inserted: what cannot be stored shows up while nothing is.
-    by_kind: dict[type, list[tuple[int, LedgerEntry]]] = {}
-    admissions: list[tuple[int, RequestRecord]] = []
-    for feed, entry in found:
-        if isinstance(entry, RequestRecord):
-            admissions.append((feed, entry))
-        else:
-            by_kind.setdefault(type(entry), []).append((feed, entry))
-    requests = _request_rows(cursor, admissions, encoder)
+    requests = _request_rows(cursor, *by_kind.get(RequestRecord, ([], [])), encoder)
     tables = [(REQUESTS, arrow_table(REQUESTS, requests))] if requests else []
-    tables += [(_KINDS[kind][0], _KINDS[kind][1](of_kind)) for kind, of_kind in by_kind.items()]
+    for kind, (entries, feeds) in by_kind.items():
+        if kind is not RequestRecord:
+            table, as_table = _KINDS[kind]
+            tables.append((table, as_table(entries, feeds)))
     for table, incoming in tables:
         if table is COVERAGE:  # joined with that of the feeds, later
             continue
@@ -199,11 +247,14 @@ def _write_entries(
 
 
 def _request_rows(
-    cursor: duckdb.DuckDBPyConnection, found: Iterable[tuple[int, RequestRecord]], encoder: ChainEncoder
+    cursor: duckdb.DuckDBPyConnection,
+    records: Sequence[RequestRecord],
+    feeds: Sequence[int],
+    encoder: ChainEncoder,
 ) -> list[Row]:
     """Rows of the admissions that the store does not have, in delta form."""
     named: dict[int, tuple[int, RequestRecord]] = {}
-    for feed, record in found:
+    for record, feed in zip(records, feeds, strict=True):
         named.setdefault(rows.request_id(record), (feed, record))
     known = _known_requests(cursor, named)
     return [
@@ -236,16 +287,17 @@ _IDS = Table("incoming", "Row ids to look up.", REQUESTS.columns[:1])
 
 def _storable(found: Found, appended: Appended) -> Found:
     """The entries that fit their tables; the others are counted and the first one is named."""
-    kept = []
-    for feed, entry in found:
-        try:
-            _, as_table = _KINDS[type(entry)]
-            as_table([(feed, entry)])
-        except (KeyError, *UNSTORABLE) as error:
-            appended.refused += 1
-            appended.first_refusal = appended.first_refusal or f"{_name(entry)}: {error}"
-        else:
-            kept.append((feed, entry))
+    kept: list[tuple[int, Sequence[LedgerEntry]]] = []
+    for feed, neighbours in found:
+        for entry in neighbours:
+            try:
+                _, as_table = _KINDS[type(entry)]
+                as_table([entry], [feed])
+            except (KeyError, *UNSTORABLE) as error:
+                appended.refused += 1
+                appended.first_refusal = appended.first_refusal or f"{_name(entry)}: {error}"
+            else:
+                kept.append((feed, [entry]))
     return kept
 
 

@@ -7,7 +7,7 @@ A value that no column can hold (a time that is no number, a hash beyond 64 bits
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import chain
 
@@ -23,11 +23,10 @@ from tierscope.domain.events import (
     TierSample,
     TierTransfer,
 )
-from tierscope.domain.hashes import HASH_BYTES, Hashes, packed
+from tierscope.domain.hashes import HASH_BYTES, Hashes, PackedHashes, pack_hashes
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
-from tierscope.domain.trace import UInt64Array
 from tierscope.storage.chains import Delta, Partition
 from tierscope.storage.columns import DAY_SECONDS, MOST_UNIX_SECONDS, Table
 
@@ -54,26 +53,17 @@ def arrow_table(table: Table, rows: Sequence[Row]) -> pa.Table:
 
 def hash_lists(lists: Sequence[Hashes]) -> pa.Array:
     """Return lists of hashes as one flat array with offsets: five times faster than Arrow's own way."""
-    parts = [packed(hashes) for hashes in lists]
+    parts = [hashes.packed if isinstance(hashes, PackedHashes) else pack_hashes(hashes) for hashes in lists]
     offsets = np.zeros(len(parts) + 1, dtype=np.int32)
-    np.cumsum([len(part) // HASH_BYTES for part in parts], out=offsets[1:])
+    np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)) // HASH_BYTES, out=offsets[1:])
     flat = np.frombuffer(b"".join(parts), dtype="<u8").astype(np.uint64, copy=False)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat))
 
 
 def row_id(*parts: object) -> int:
     """64 bits that name a row by what makes it unique, the same however often it is read."""
-    return int.from_bytes(_digest("\0".join(map(str, parts))), "big")
-
-
-def row_ids(names: Iterable[str]) -> UInt64Array:
-    """Return the `row_id` of each name: the parts as text, with a NUL between them."""
-    digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]  # as `_digest`, uncalled
-    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
-
-
-def _digest(name: str) -> bytes:
-    return blake2b(name.encode(), digest_size=8).digest()
+    name = "\0".join(map(str, parts))
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
 def request_id(record: RequestRecord) -> int:
