@@ -97,7 +97,12 @@ BLOCK_EVENTS = Table(
     "block_events",
     "Blocks stored in or evicted from a tier, together, at one time.",
     (
-        Column("id", "UBIGINT", "64 bits made of the holder, the time and the place in the holder's stream."),
+        Column(
+            "id",
+            "UBIGINT",
+            "64 bits made of the holder, the time and the place in the holder's stream, in other ways by "
+            "other releases.",
+        ),
         FEED,
         *HOLDER,
         Column("action", "VARCHAR", "`stored` or `evicted`."),
