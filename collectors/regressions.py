@@ -11,6 +11,7 @@ from tierscope.analytics.regression.attribution import Cause
 from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression, State
 from tierscope.analytics.regression.endpoint import EndpointWatch
 from tierscope.analytics.regression.groups import Group
+from tierscope.analytics.regression.seen import Remembered
 from tierscope.analytics.regression.words import named, sentence, since
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
@@ -31,9 +32,15 @@ STRIDE_SECONDS = 3600.0
 class _Watched:
     """An endpoint's detectors, how far they have read, and what they show."""
 
-    def __init__(self, deployment: Deployment, from_unix_seconds: float, settings: DetectorSettings) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        from_unix_seconds: float,
+        settings: DetectorSettings,
+        remembered: Remembered,
+    ) -> None:
         self.deployment = deployment
-        self.watch = EndpointWatch(settings)
+        self.watch = EndpointWatch(settings, remembered=remembered)
         self.read_until = from_unix_seconds
         self.shown: tuple[Sample, ...] = tuple(self._of(Group(deployment.model, ""), Detector(settings)))
 
@@ -88,6 +95,7 @@ class RegressionWatcher(Worker):
         self._history_seconds = history_seconds
         self._settings = settings
         self._deployments = deployments
+        self._remembered = Remembered()
         self._watched: dict[tuple[str, str], _Watched] = {}
 
     def samples(self) -> Iterator[Sample]:
@@ -114,7 +122,7 @@ class RegressionWatcher(Worker):
         before = self._watched
         self._watched = {
             (one.namespace, one.endpoint): before.get((one.namespace, one.endpoint))
-            or _Watched(one, begin, self._settings)
+            or _Watched(one, begin, self._settings, self._remembered)
             for one in self._deployments()
         }
         return list(self._watched.values())

@@ -15,7 +15,7 @@ from tierscope.analytics.regression.detector import DEFAULTS, Detector, Detector
 from tierscope.analytics.regression.engines import Engines
 from tierscope.analytics.regression.groups import Group, Groups
 from tierscope.analytics.regression.observations import Observations, observe
-from tierscope.analytics.regression.seen import SeenBlocks
+from tierscope.analytics.regression.seen import Remembered, SeenBlocks
 from tierscope.domain.events import TierSample
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import RequestWindow
@@ -117,18 +117,22 @@ class EndpointWatch:
 
     Blocks are remembered by model: no model finds another's. Replicas of a workload that is new are held
     against the model's others until they have a baseline of their own. From `learn_until_unix_seconds` on
-    nothing is learnt: a past is judged by what came before.
+    nothing is learnt: a past is judged by what came before. Several watches may share what is `remembered`.
     """
 
     def __init__(
-        self, settings: DetectorSettings = DEFAULTS, *, learn_until_unix_seconds: float = math.inf
+        self,
+        settings: DetectorSettings = DEFAULTS,
+        *,
+        learn_until_unix_seconds: float = math.inf,
+        remembered: Remembered | None = None,
     ) -> None:
         self._settings = settings
         self._learn_until = learn_until_unix_seconds
         self._concluded = False
         self._watched: dict[Group, Watched] = {}
         self._groups = Groups()
-        self._seen = SeenBlocks()
+        self._seen = SeenBlocks(remembered)
         self._engines = Engines()
         self._pool = PoolHistory()
 

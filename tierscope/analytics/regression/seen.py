@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tierscope.analytics.regression.recency import Recencies, Section
 
 DEFAULT_MOST_BLOCKS = 4_000_000
-"""Blocks remembered of all models, on all engines together; and as many again of each engine's own."""
+"""Blocks remembered of all endpoints and models, wherever asked for; and as many of each engine's own."""
 
 
 class Reusable(NamedTuple):
@@ -23,24 +23,37 @@ class Reusable(NamedTuple):
     foreign: int
 
 
-class SeenBlocks:
-    """Blocks that requests asked for, anywhere and on each engine, by model: none finds another's.
+class Remembered:
+    """What several `SeenBlocks` remember, under one bound: what nobody asked for longest is forgotten first.
 
-    Engines are small numbers. What no request asked for longest is forgotten first, whosever it is, so models
-    and engines that are gone leave nothing behind.
+    A million blocks take some 130 MB, and twice that where dictionaries have just grown.
     """
 
     def __init__(self, most_blocks: int = DEFAULT_MOST_BLOCKS) -> None:
-        self._fleet, self._own = Recencies(most_blocks), Recencies(most_blocks)
+        self.fleet, self.own = Recencies(most_blocks), Recencies(most_blocks)
 
     def __len__(self) -> int:
-        return len(self._fleet) + len(self._own)
+        return len(self.fleet) + len(self.own)
+
+
+class SeenBlocks:
+    """Blocks that an endpoint's requests asked for, anywhere and on each engine, by model.
+
+    None finds another's, though they may share what is `remembered`. Engines are small numbers. Whosever
+    blocks are forgotten, those that are gone leave nothing behind.
+    """
+
+    def __init__(self, remembered: Remembered | None = None) -> None:
+        self._remembered = Remembered() if remembered is None else remembered
+        self._owner = object()
 
     def ask(self, model: str, chain: Sequence[int], engine: int, most: int | None = None) -> Reusable:
         """What was seen of the first `most` blocks of the chain; then all of it is seen, on this engine."""
+        fleet, own = self._remembered.fleet, self._remembered.own
+        anybody, here = (self._owner, model), (self._owner, model, engine)
         hittable = chain[:most]
-        here, anywhere = self._own.sections((model, engine), hittable), self._fleet.sections(model, hittable)
-        foreign = sum(part.blocks for part in anywhere) - sum(part.blocks for part in here)
-        self._own.touch((model, engine), chain)
-        self._fleet.touch(model, chain)
-        return Reusable(anywhere, here, max(foreign, 0))
+        on_this, anywhere = own.sections(here, hittable), fleet.sections(anybody, hittable)
+        foreign = sum(part.blocks for part in anywhere) - sum(part.blocks for part in on_this)
+        own.touch(here, chain)
+        fleet.touch(anybody, chain)
+        return Reusable(anywhere, on_this, max(foreign, 0))
