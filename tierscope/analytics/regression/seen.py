@@ -26,7 +26,7 @@ class Reusable(NamedTuple):
 class Remembered:
     """What several `SeenBlocks` remember, under one bound: what nobody asked for longest is forgotten first.
 
-    A million blocks take some 130 MB, and twice that where dictionaries have just grown.
+    A million blocks take some 110 MB.
     """
 
     def __init__(self, most_blocks: int = DEFAULT_MOST_BLOCKS) -> None:
