@@ -6,6 +6,7 @@ import logging
 import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,6 +26,12 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.2
 """Longest wait for the streams, and so for a stop."""
+
+ROUND_SECONDS = 0.2
+"""From one look at all streams to the next at the least: what comes meanwhile is read and handed on together.
+
+Beside 32 busy engines a look for each message took exporters a third more of a core, collectors a seventh.
+"""
 
 PATIENCE_SECONDS = 5.0
 """How long a stream may have no publisher before it is said to be down."""
@@ -183,7 +190,7 @@ class Stream:
         return reading
 
     def _look_at_frames(self) -> None:
-        undecodable = self.subscriber.counters.undecodable
+        undecodable = self.subscriber.undecodable
         if undecodable > self._undecodable:
             self.health.take(Units(undecodable=undecodable - self._undecodable))
             self._undecodable = undecodable
@@ -266,8 +273,10 @@ class StreamReader(Worker):
                 wait([stream.subscriber for stream in self._streams], WAIT_SECONDS)
             else:  # a poller without sockets would not wait, and a node without engines has none
                 self._stopping.wait(WAIT_SECONDS)
+            began = time.monotonic()
             for stream in self._streams:
                 self._drain(stream)
+            self._stopping.wait(max(0.0, began + ROUND_SECONDS - time.monotonic()))
 
     def _drain(self, stream: Stream) -> None:
         self._hand_on(stream, stream.drain)

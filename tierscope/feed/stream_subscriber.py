@@ -67,7 +67,8 @@ class StreamSubscriber:
             buffer_bytes=buffer_bytes,
             recognise=recognise,
         )
-        self._undecodable = 0
+        self.undecodable = 0
+        """Frames that nobody could read, so far; also in `counters`."""
         self._quiet_since = monotonic()
         self._quiet_seconds = FIRST_QUIET_SECONDS
         self._closed = False
@@ -124,7 +125,7 @@ class StreamSubscriber:
         """What became of the stream so far."""
         return StreamCounters(
             **asdict(self._sequencer.tally),
-            undecodable=self._undecodable,
+            undecodable=self.undecodable,
             replays=self._replay.asked,
             failed_replays=self._replay.failed,
         )
@@ -202,9 +203,9 @@ class StreamSubscriber:
 
     def _count_undecodable(self, error: BadInput) -> None:
         """Count every unreadable frame, name the first and then ever fewer."""
-        self._undecodable += 1
-        if self._undecodable & (self._undecodable - 1) == 0:
-            log.warning("unreadable frame %d: %s", self._undecodable, error.one_line())
+        self.undecodable += 1
+        if self.undecodable & (self.undecodable - 1) == 0:
+            log.warning("unreadable frame %d: %s", self.undecodable, error.one_line())
 
 
 class Waitable(Protocol):

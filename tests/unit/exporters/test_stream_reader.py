@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from exporters.streams import StreamReader
+from exporters.streams import ROUND_SECONDS, StreamReader
 from tests.exporting import await_true
 
 
@@ -74,6 +74,23 @@ def test_streams_come_and_go_while_it_reads(reader, polls):
     assert first.drained == drained
     assert first.threads == second.threads
     assert set(polls) <= {1, 2}
+
+
+def test_rounds_are_apart(polls):
+    """However often there is something to read: what many engines say within a moment is read together."""
+    reader, stream = (
+        StreamReader((), None, on_record=lambda record: None, on_late=lambda move: None),
+        Counting(),
+    )
+    reader.add([stream])
+    began = time.monotonic()
+    reader.start()
+    await_true(lambda: stream.drained >= 4, "it is read again and again", patience_seconds=20)
+    reader.stop()
+    reader.join()
+
+    assert time.monotonic() - began >= 3 * ROUND_SECONDS
+    assert stream.drained <= 1 + (time.monotonic() - began) / ROUND_SECONDS
 
 
 def test_a_change_before_the_start_or_after_the_end_is_made_at_once(polls):
