@@ -216,7 +216,7 @@ def _foreign_share(seen: Observations) -> float:
 
 
 def _slow_tier(model: PartsModel, since: Observations) -> tuple[Tier, float]:
-    """The tier whose loads take longer, and how many times: each fitted anew and set against the baseline."""
+    """Of the tiers that were loaded from, the one whose loads take longer, and how many times as long."""
     loads = (since.load_seconds > 0) & (since.l1 + since.external + since.l2 > 0)
     if model.load is None or loads.sum() < LEAST_LOADS:
         return Tier.L2, 1.0
@@ -224,9 +224,9 @@ def _slow_tier(model: PartsModel, since: Observations) -> tuple[Tier, float]:
     deep = loaded.l2 > 0
     ratio = loaded.load_seconds / np.maximum(model.load_seconds(loaded), 1e-6)
     excess = _load_excess(model, loaded)
-    of_l2, of_l1 = excess[deep].sum() if deep.any() else 0.0, excess[~deep].sum() if (~deep).any() else 0.0
-    tier, rows = (Tier.L2, deep) if of_l2 >= of_l1 else (Tier.L1, ~deep)
-    return tier, float(np.median(ratio[rows]))
+    rows = {tier: those for tier, those in ((Tier.L2, deep), (Tier.L1, ~deep)) if those.any()}
+    tier = max(rows, key=lambda one: float(excess[rows[one]].sum()))
+    return tier, float(np.median(ratio[rows[tier]]))
 
 
 def _factor(cause: Cause, model: PartsModel, before: Observations, since: Observations) -> float:

@@ -89,6 +89,23 @@ def test_a_change_that_is_dated_too_early_is_still_blamed_on_seeds_that_differ()
     assert (blamed.cause, blamed.tier, blamed.reason) == (Cause.TIER_SHARE, Tier.L2, Reason.SEED)
 
 
+def test_a_tier_that_nothing_was_loaded_from_is_not_called_slow():
+    """Also where loads, by what was usual long ago, are quick on the whole: L1 alone was asked."""
+    past, since = draw(np.random.default_rng(3), 2500), draw(np.random.default_rng(4), 500, at=CHANGE)
+    usual = past._replace(
+        load_seconds=3 * past.load_seconds, ttft_seconds=past.ttft_seconds + 2 * past.load_seconds
+    )
+    since = since.take(since.l2 == 0)
+    since = since._replace(
+        load_seconds=1.5 * since.load_seconds, ttft_seconds=since.ttft_seconds + 0.5 * since.load_seconds
+    )
+
+    blamed = attribute(calibrate(past, SETTINGS.minimum_effect), fit_parts(usual), since, NO_READINGS)
+
+    assert (blamed.cause, blamed.tier) == (Cause.TIER_SPEED, Tier.L1)
+    assert 0 < blamed.factor < 1
+
+
 def test_one_slow_request_at_night_is_bad_luck_and_six_tenths_more_of_many_is_not():
     """UD-54: no static threshold, no alarm of a few, none of nothing; what has risen for all is found."""
     _, of_one, _ = watched(after=1, engine=30.0)
