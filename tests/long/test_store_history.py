@@ -8,15 +8,17 @@ import signal
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from tests import long_history
+from tests.crashing import FORKS
 from tests.exporting import await_true
 from tests.long_sample import SAMPLED
 from tests.memory import peak_bytes
@@ -120,31 +122,40 @@ def test_views_and_windows_of_it(claude, history):
     ) == (int(claude.input_tokens.sum()) * ROUNDS)
 
 
-@pytest.fixture
-def publisher():
-    """An exporter's feed that a thread publishes block events on as fast as it can, until told to stop."""
+class Feed(NamedTuple):
+    """Where a feed can be read."""
+
+    endpoint: str
+    replay_endpoint: str
+
+
+def _publish(told: Connection) -> None:
+    """Publish block events as fast as one can, say where, and end when told anything."""
     events = list(decoded(mixed_payloads()))
-    stop = threading.Event()
     with closing(
         FeedPublisher("history-2", "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", 64 * 2**20, time.time)
     ) as feed:
-
-        def publish() -> None:
-            while not stop.is_set():
-                for start in range(0, len(events), 500):
-                    feed.publish(events[start : start + 500])
-                    if stop.wait(0.001):
-                        return
-
-        thread = threading.Thread(target=publish)
-        thread.start()
-        yield feed
-        stop.set()
-        thread.join()
+        told.send(Feed(feed.endpoint, feed.replay_endpoint))
+        while True:
+            for start in range(0, len(events), 500):
+                feed.publish(events[start : start + 500])
+                if told.poll(0.001):
+                    return
 
 
 @pytest.fixture
-def served(history, publisher, tmp_path):
+def feed():
+    """An exporter's feed on which a process of its own publishes: who asks waits for no thread of it."""
+    ours, theirs = FORKS.Pipe()
+    process = FORKS.Process(target=_publish, args=(theirs,))
+    process.start()
+    yield ours.recv()
+    ours.send("end")
+    process.join()
+
+
+@pytest.fixture
+def served(history, feed, tmp_path):
     """`tierscope serve` on the history and the feed: the collector's socket, its pid and the API's."""
     socket = tmp_path / "socket"
     config = tmp_path / "config.yaml"
@@ -157,13 +168,7 @@ def served(history, publisher, tmp_path):
                     "listen_port": 0,
                     "keep_raw_seconds": 1e10,
                     "keep_hourly_seconds": 1e10,
-                    "feeds": [
-                        {
-                            "name": "history-2",
-                            "endpoint": publisher.endpoint,
-                            "replay_endpoint": publisher.replay_endpoint,
-                        }
-                    ],
+                    "feeds": [{"name": "history-2", **feed._asdict()}],
                 },
                 "api": {"listen_port": 0},
             }
@@ -178,7 +183,7 @@ def served(history, publisher, tmp_path):
         process.wait(120)
 
 
-def test_the_last_hour_is_asked_for_while_events_come_in(claude, served, publisher):
+def test_the_last_hour_is_asked_for_while_events_come_in(claude, served):
     """Both processes of `serve`: the collector takes in a feed and answers about the last hour meanwhile."""
     socket, collector, api = served
     hour = _last_hour(claude)
@@ -206,4 +211,3 @@ def test_the_last_hour_is_asked_for_while_events_come_in(claude, served, publish
 
     assert found.accesses == claude.accesses
     assert stored > 0
-    assert publisher.batches > 0
