@@ -226,4 +226,6 @@ def count_orphans(blocks: Mapping[int, Path]) -> int:
 
 def _begins(path: Path, size: int, blocks: Mapping[int, Path]) -> bool:
     """Whether the blocks that are of a path, `size` of them, are its first ones; nearly always all of it."""
-    return all(blocks.get(block_hash) is path for block_hash in path.block_hashes[:size])
+    if size == len(path.block_hashes):
+        return True
+    return list(map(blocks.get, path.block_hashes[:size])).count(path) == size
