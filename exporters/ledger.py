@@ -13,8 +13,9 @@ from tierscope.domain.identity import EngineId, SourceId
 from tierscope.registry.metrics import FEED_BATCHES
 from tierscope.registry.types import Sample
 
-MOST_ENTRIES = 1000
-"""Entries published together; a longer list becomes several batches."""
+MOST_ENTRIES = 250
+"""Entries published together; a longer list becomes several batches. A request with its blocks takes a
+kilobyte or more, and queues to and at a slow collector are bounded in batches."""
 
 Publish = Callable[[Sequence[LedgerEntry]], object]
 """Hands entries on as one batch; raises when it cannot."""

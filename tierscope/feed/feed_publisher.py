@@ -14,7 +14,7 @@ from tierscope.feed.curve import ServerLock
 from tierscope.feed.sockets import Context
 from tierscope.feed.stream_publisher import StreamPublisher
 
-LIVE_QUEUE_BATCHES = 500
+LIVE_QUEUE_BATCHES = 200
 """Batches queued for one slow collector: they are large, and the replay brings back what is dropped. Ten
 thousand of them held a gigabyte beside the buffer that is there for it."""
 

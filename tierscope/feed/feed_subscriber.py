@@ -19,7 +19,7 @@ from tierscope.feed.stream_subscriber import StreamSubscriber
 
 log = logging.getLogger(__name__)
 
-LIVE_QUEUE_BATCHES = 1_000
+LIVE_QUEUE_BATCHES = 200
 REPLAY_QUEUE_BATCHES = 256
 """Batches may be large, and our publisher waits for a slow reader of a replay: short queues lose nothing."""
 
