@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 
 from tierscope.cli.options import Config, Json, Lifeline
@@ -9,6 +10,11 @@ from tierscope.domain.errors import TierscopeError
 
 CHECK_SECONDS = 1.0
 """How often the collector's threads are looked after."""
+
+TURN_SECONDS = 0.0005
+"""How long a thread keeps the interpreter while another wants it. At Python's 5 ms whoever asks about the last
+hour waits for the writer at every turn: 0.20 to 0.23 s in 19 of 20 cases beside a full feed, and 0.16 with this.
+"""
 
 
 def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -> None:
@@ -20,6 +26,7 @@ def collect(config: Config, as_json: Json = False, lifeline: Lifeline = False) -
     from tierscope.cli.settings_file import load_settings
 
     log_to_stderr()
+    sys.setswitchinterval(TURN_SECONDS)
     stop = StopRequest(lifeline=lifeline)
     settings = load_settings(config).collector
     collector = Collector(settings, recommend=Advisor())
