@@ -14,8 +14,8 @@ CHECK_SECONDS = 1.0
 TURN_SECONDS = 0.0005
 """How long a thread keeps the interpreter while another wants it.
 
-At Python's 5 ms whoever asks about the last hour waits for the writer at every turn: beside a feed at full rate
-95 % of windows came within 0.20 to 0.23 s, and with this within 0.15 to 0.16.
+At Python's 5 ms whoever asks about the last hour waits for the writer at every turn: beside a feed at full
+rate 95 % of windows came within 0.20 to 0.23 s, and with this within 0.15 to 0.16.
 """
 
 
