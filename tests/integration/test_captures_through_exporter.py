@@ -26,6 +26,7 @@ from tierscope.domain.events import (
     TierSample,
     TierTransfer,
 )
+from tierscope.domain.names import beginning_of
 from tierscope.domain.requests import NO_TOKENS, RequestRecord, TokenSplit
 from tierscope.domain.settings import CurvineSettings, ExporterSettings, LmcacheSettings
 from tierscope.domain.tiers import Tier
@@ -257,6 +258,31 @@ def test_a_load_is_split_between_the_tiers_below(captures, publish, exporting, r
     loads = [load for row in rows if row.tokens.l2 for load in row.lookup.loads]
     assert loads
     assert all(load.started_unix_seconds < load.ended_unix_seconds for load in loads)
+
+
+def test_requests_name_their_cache_server_as_its_readings_do(captures, pages, publish, exporting):
+    """By the name the settings give it: advice knows by it which L1s are an endpoint's own."""
+    folder = captures / "observer" / "c_lmcache_mp"
+    pages.pages["/metrics"] = (folder / "lmcache_metrics.txt").read_bytes()
+    pages.pages["/status"] = (captures / "lmcache" / "mp_vllm_cpu" / "status.json").read_bytes()
+    hook, hook_replay = publish(hook_payloads(folder))
+    records = lmcache_payloads(folder / "lmcache_events.jsonl")
+    endpoint, replay = publish(records)
+    engine = replace(ENGINE_SETTINGS, hook_endpoint=hook, hook_replay_endpoint=hook_replay, lmcache="node-1")
+    server = LmcacheSettings(
+        name="node-1", url=pages.url, records_endpoint=endpoint, records_replay_endpoint=replay
+    )
+    exporter = exporting(engines=(engine,), lmcache=(server,))
+    await_true(lambda: received(exporter, "lmcache_records", len(records), "node-1"), "the server was read")
+    await_true(lambda: scrape(exporter).split(metrics.REQUEST_TOKENS).l2 == 1_472, "every admission was told")
+    await_true(lambda: scrape(exporter).sums(metrics.USED_BYTES), "the page was read")
+
+    _, entries = entries_shown(exporter)
+
+    found = [beginning_of(entry) for entry in entries if isinstance(entry, RequestRecord)]
+    asked = {beginning.server for beginning in found if beginning is not None}
+    held = {one.holder for one in entries if isinstance(one, TierSample) and one.tier is Tier.L1}
+    assert asked == held == {"node-1"}
 
 
 def test_a_curvine_pool_is_l2(captures, pages, exporting):

@@ -51,7 +51,7 @@ def missing_before_modelling(
         if readings[tier].bytes_per_token is None:
             yield Missing(
                 f"the bytes a token takes in {tier.value.upper()}: set bytes_per_token of the deployment, or "
-                "let the cache server's usage be read",
+                "let the cache server's usage be read (beside servers of other models its lookups, too)",
                 None,
                 None,
                 None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from tierscope.advice.holders import bytes_per_token, latest, own, own_pools
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.events import SourceCoverage, TierSample
 from tierscope.domain.identity import SourceKind
@@ -28,10 +29,11 @@ def read_tiers(evidence: Evidence, deployment: Deployment) -> Mapping[Tier, Tier
     """Read every tier the deployment has or a source reports; configuration goes before readings.
 
     A tier whose own bytes a token are not known takes those of another: KV values are stored as they are.
-    What was measured goes before what follows from the model's configuration.
+    What was measured goes before what follows from the model's configuration. Only the endpoint's own
+    holders count; where servers that differ may be, none of them does.
     """
-    latest = _latest(evidence.samples)
-    measured = {tier: _bytes_per_token(latest.get(tier, ())) for tier in Tier}
+    newest = latest(own_pools(own(evidence).agreed, deployment))
+    measured = {tier: bytes_per_token(newest.get(tier, ())) for tier in Tier}
     known = next((value for value in measured.values() if value is not None), None)
     per_token = {
         tier: deployment.bytes_per_token
@@ -40,9 +42,9 @@ def read_tiers(evidence: Evidence, deployment: Deployment) -> Mapping[Tier, Tier
         for tier, value in measured.items()
     }
     return {
-        tier: _reading(tier, deployment, latest.get(tier, ()), per_token[tier])
+        tier: _reading(tier, deployment, newest.get(tier, ()), per_token[tier])
         for tier in Tier
-        if deployment.tier(tier) is not None or tier in latest
+        if deployment.tier(tier) is not None or tier in newest
     }
 
 
@@ -61,41 +63,7 @@ def chunk_tokens(evidence: Evidence) -> int | None:
     """Tokens of a chunk in L1 and L2: what the records say, else what the tiers' own readings say."""
     if evidence.window.chunk_tokens is not None:
         return evidence.window.chunk_tokens
-    latest = _latest(evidence.samples)
-    for tier in (Tier.L1, Tier.L2):
-        for sample in latest.get(tier, ()):
-            if sample.block_tokens:
-                return sample.block_tokens
-    return None
-
-
-def _latest(samples: Iterable[TierSample]) -> dict[Tier, tuple[TierSample, ...]]:
-    """The newest sample of every holder, by tier."""
-    newest: dict[tuple[Tier, str], TierSample] = {}
-    for sample in samples:
-        key = (sample.tier, sample.holder)
-        if key not in newest or newest[key].at_unix_seconds <= sample.at_unix_seconds:
-            newest[key] = sample
-    return {
-        tier: found
-        for tier in Tier
-        if (found := tuple(sample for (of, _), sample in newest.items() if of is tier))
-    }
-
-
-def _bytes_per_token(samples: Iterable[TierSample]) -> float | None:
-    """Bytes over tokens, both summed over holders: what is used where known, else what there is room for."""
-    for used in (True, False):
-        held_bytes = tokens = 0.0
-        for sample in samples:
-            size = sample.used_bytes if used else sample.capacity_bytes
-            blocks = sample.used_blocks if used else sample.capacity_blocks
-            if size and blocks and sample.block_tokens:
-                held_bytes += size
-                tokens += blocks * sample.block_tokens
-        if tokens:
-            return held_bytes / tokens
-    return None
+    return own(evidence).chunk_tokens()
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

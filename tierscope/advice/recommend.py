@@ -25,6 +25,7 @@ from tierscope.advice.document import (
     utc,
 )
 from tierscope.advice.history import History
+from tierscope.advice.holders import own_pools
 from tierscope.advice.learned import UNTRIED, Learned
 from tierscope.advice.name_findings import name_findings
 from tierscope.advice.outcome import (
@@ -48,7 +49,7 @@ from tierscope.advice.sizing.host_cache import staged_tokens
 from tierscope.advice.sizing.instances import compared
 from tierscope.advice.sizing.latency import ttft_model
 from tierscope.advice.sizing.one_tier import SizingTask, TierSizing, Verdict, size_tier
-from tierscope.advice.sizing.pool import eviction_findings
+from tierscope.advice.sizing.pool import eviction_findings, least_held_bytes
 from tierscope.advice.sizing.recompute import SlowPool, recompute_findings, slow_pool
 from tierscope.advice.study import Study, study_of
 from tierscope.advice.thresholds import (
@@ -59,7 +60,6 @@ from tierscope.advice.thresholds import (
     DRIFT_SMALLEST_SHIFT,
     MODEL_ALLOWANCE,
     MODEL_LARGEST_DISAGREEMENT,
-    POOL_ROOM,
     SEED,
     STAGING_ROOM,
 )
@@ -93,7 +93,7 @@ def recommend(
     chunk = chunk_tokens(evidence)
     assert chunk is not None
     study = study_of(evidence, deployment, read_tiers(evidence, deployment), chunk)
-    return _advise(base, _analyse(study, evidence, learned), evidence)
+    return _advise(base, _analyse(study, evidence, learned), evidence.window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class Analysis:
     shift: Shift
     slow: SlowPool | None
     aim: Aim
-    pool_is_stuck: bool
-    """Whether L2 was seen full and making no room: it then serves otherwise than any size of it would."""
+    stuck: tuple[Finding, ...]
+    """Findings of an L2 that was seen full and making no room: it serves otherwise than any size would."""
 
     @property
     def drift(self) -> bool:
@@ -130,10 +130,10 @@ def _analyse(study: Study, evidence: Evidence, learned: Learned) -> Analysis:
         check = SelfCheck((check.compared[0], *on_observed.compared[1:]))
     ttft = ttft_model(study.window, first)
     slow = slow_pool(study, ttft)
-    stuck = any(True for _ in eviction_findings(evidence.samples, evidence.window, today))
-    sizings = _sizings(study, check, evidence, slow, pool_is_stuck=stuck)
+    stuck = tuple(eviction_findings(own_pools(evidence.samples, study.deployment), evidence.window, today))
+    sizings = _sizings(study, check, evidence, slow, pool_is_stuck=bool(stuck))
     outlook = Outlook(study, today, sizings, check, 0.0, ttft, learned)
-    known = all(check.trusts(tier) and _is_known(tier, study, pool_is_stuck=stuck) for tier in sizings)
+    known = all(check.trusts(tier) and _is_known(tier, study, pool_is_stuck=bool(stuck)) for tier in sizings)
     aim = aimed(outlook, pool_pays=slow is None, sizes_are_known=known)
     outlook = replace(outlook, sizings=aim.sizings)
     shift = _shift(study, aim.sizings.values())
@@ -192,8 +192,8 @@ def _least_bytes(tier: Tier, study: Study, evidence: Evidence) -> float:
     if tier is Tier.L1:
         staged = staged_tokens(study.window, study.history.first_measured)
         return max(longest, STAGING_ROOM * staged * per_token)
-    held = [sample.used_bytes or 0.0 for sample in evidence.samples if sample.tier is tier]
-    return max(longest, POOL_ROOM * max(held, default=0.0))
+    pools = own_pools(evidence.samples, study.deployment)
+    return max(longest, least_held_bytes(pools, study.sizes_today()[tier]))
 
 
 def _shift(study: Study, sizings: Iterable[TierSizing]) -> Shift:
@@ -213,9 +213,8 @@ def _shift(study: Study, sizings: Iterable[TierSizing]) -> Shift:
     return shift_of(slices, DRIFT_LATE_SLICES, DRIFT_PERMUTATIONS, np.random.default_rng(SEED))
 
 
-def _advise(base: Recommendation, analysis: Analysis, evidence: Evidence) -> Recommendation:
-    outlook, window = analysis.outlook, evidence.window
-    sizings = outlook.sizings
+def _advise(base: Recommendation, analysis: Analysis, window: RequestWindow) -> Recommendation:
+    outlook, sizings = analysis.outlook, analysis.outlook.sizings
     changing = [sizing for sizing in sizings.values() if sizing.verdict is not Verdict.KEEP]
     missing = tuple(_missing_after_modelling(analysis, changing, window))
     changes = () if missing else tuple(_changes(changing, outlook, analysis.aim.start))
@@ -237,7 +236,7 @@ def _advise(base: Recommendation, analysis: Analysis, evidence: Evidence) -> Rec
             **({Tier.L0: l0} if l0 else {}),
             **{tier: curve_of(s, bool(changes) and s in changing) for tier, s in sizings.items()},
         },
-        findings=_findings(base, analysis, evidence),
+        findings=_findings(base, analysis),
         alternatives=() if missing or not trusted else _alternatives(analysis),
         instances=() if missing or not trusted else tuple(_instances(base, outlook)),
     )
@@ -277,7 +276,7 @@ def _missing_after_modelling(
         yield Missing(what, None, None, None)
     if Tier.L2 in analysis.outlook.sizings and study.names_differ:
         yield Missing("records of replicas that hash alike, to tell what they share in L2", None, None, None)
-    if Tier.L2 in analysis.outlook.sizings and analysis.pool_is_stuck:
+    if Tier.L2 in analysis.outlook.sizings and analysis.stuck:
         yield Missing("records of a pool that makes room: this one is full and keeps all", None, None, None)
     for tier in analysis.outlook.sizings:
         if not check.trusts(tier):
@@ -297,7 +296,7 @@ def _changes(changing: Iterable[TierSizing], outlook: Outlook, start: EngineStar
         yield change_for(sizing, outlook, earlier, sizes_of(done, before))
 
 
-def _model_findings(analysis: Analysis, evidence: Evidence) -> Iterable[Finding]:
+def _model_findings(analysis: Analysis) -> Iterable[Finding]:
     outlook = analysis.outlook
     return chain(
         say.model_findings(outlook.check),
@@ -306,13 +305,13 @@ def _model_findings(analysis: Analysis, evidence: Evidence) -> Iterable[Finding]
         say.dropped_load_findings(outlook.study),
         recompute_findings(outlook.study, analysis.slow),
         aim_findings(outlook, analysis.aim),
-        eviction_findings(evidence.samples, evidence.window, outlook.today),
+        analysis.stuck,
     )
 
 
-def _findings(base: Recommendation, analysis: Analysis, evidence: Evidence) -> tuple[Finding, ...]:
+def _findings(base: Recommendation, analysis: Analysis) -> tuple[Finding, ...]:
     """What the configuration says and what happened; of one kind, what happened."""
-    seen = tuple(_model_findings(analysis, evidence))
+    seen = tuple(_model_findings(analysis))
     kinds = {finding.kind for finding in seen}
     return (*(finding for finding in base.findings if finding.kind not in kinds), *seen)
 

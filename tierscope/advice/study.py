@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tierscope.advice.history import History
+from tierscope.advice.holders import own
 from tierscope.advice.name_findings import caches_disagree
 from tierscope.advice.readings import TierReading
 from tierscope.advice.sizing.host_cache import filled_ratio, frees_in_rounds
@@ -156,17 +157,19 @@ def _with_l1_as_it_is(study: Study, evidence: Evidence) -> Study:
 def _with_usable_ratio(study: Study, evidence: Evidence) -> Study:
     """Take from L1's own readings what it really holds, from when it had to evict.
 
-    A server that reports its fill but never had to evict is taken to behave as its defaults make it.
+    A server that reports its fill but never had to evict is taken to behave as its defaults make it; so is
+    one that cannot be told from others'.
     """
-    if not any(sample.tier is Tier.L1 and sample.used_bytes is not None for sample in evidence.samples):
+    known = own(evidence)
+    if not any(sample.tier is Tier.L1 and sample.used_bytes is not None for sample in known.samples):
         return study
     first = _first_evicting(study)
     since = float("inf") if first is None else float(study.window.at_unix_seconds[first])
-    ratio = filled_ratio(evidence.samples, since)
+    ratio = filled_ratio(known.agreed, since)
     return replace(
         study,
         l1_usable_ratio=SERVER_USABLE_RATIO if ratio is None else ratio,
-        l1_frees_in_rounds=frees_in_rounds(evidence.samples, since),
+        l1_frees_in_rounds=frees_in_rounds(known.agreed, since),
     )
 
 

@@ -89,6 +89,16 @@ POOL_ROOM = 1.1
 """Times the most that the pool was ever seen to hold: Curvine removes files by age or not at all, so a pool
 smaller than what it came to hold would refuse new chunks instead of dropping the least useful."""
 
+POOL_SIZE_DIFFERENCE = 0.1
+"""Share of the configured size by which a pool's own may differ: file systems keep some, GB are not GiB."""
+
+SERVERS_DIFFERENCE = 0.1
+"""If a token takes a tenth more in one cache server than in another, they are of two models: servers of one
+differ by chunks that are not whole."""
+
+FEWEST_TELLING_CHUNKS = 32
+"""Fewer chunks do not tell what a token takes in a server: those that are not whole weigh too much."""
+
 ROUNDING_SHARE = 1 / 32
 """Sizes are rounded up to a power of two of bytes no larger than this share of them."""
 
