@@ -1,6 +1,7 @@
 """What became of each source: is it up, how much of its stream arrived, and since when.
 
-A source is counted in its own units: polls of a page, batches of a stream, workers of a pool.
+A source is counted in its own units: polls of a page, messages of a stream, operations of LMCache's
+controller, workers of a pool.
 """
 
 from __future__ import annotations

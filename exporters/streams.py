@@ -39,16 +39,17 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass(slots=True)
 class StreamReading:
-    """What one message or restart led to; `missing` units were lost before they were published.
+    """What one message or restart led to; `missing` records were lost before they were published.
 
-    `at_unix_seconds` is the latest time that the message tells, None where it tells none. `told` names each
-    of the entries, where such entries may have to wait. `late` belongs to records told before, for their
-    traces.
+    A message may hold many `records`. `at_unix_seconds` is the latest time that the message tells, None where
+    it tells none. `told` names each of the entries, where such entries may have to wait. `late` belongs to
+    records told before, for their traces.
     """
 
     entries: list[LedgerEntry] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
     missing: int = 0
+    records: int = 1
     at_unix_seconds: float | None = None
     told: Sequence[Told] = ()
     late: Sequence[LateMove] = ()
@@ -83,6 +84,32 @@ class StreamMeaning(Protocol):
 
 
 @dataclass(slots=True)
+class MessagesWorth:
+    """How many messages lost records would have filled, by how many there were in those that came.
+
+    A stream is counted in messages: 10 records of a million must not look like 10 of 30,000 messages. Rounded
+    up over all that was lost, so that no loss is hidden.
+    """
+
+    _records: int = 0
+    _messages: int = 0
+    _lost: int = 0
+    _told: int = 0
+
+    def of(self, lost: int, *, beside: int) -> int:
+        """Take a message that came, with records `beside` those `lost`; return messages newly lost."""
+        self._records += beside
+        self._messages += 1
+        self._lost += lost
+        if not lost:
+            return 0
+        worth = -(-self._lost * self._messages // max(self._records, self._messages))
+        new = max(0, worth - self._told)
+        self._told += new
+        return new
+
+
+@dataclass(slots=True)
 class Stream:
     """One stream: where it comes from, what it means, how it does, and what of it the page counts."""
 
@@ -95,6 +122,7 @@ class Stream:
     _undecodable: int = 0
     """Frames that the subscriber could not read, as of the last look."""
     _seen_at: float | None = None
+    _worth: MessagesWorth = field(default_factory=MessagesWorth)
 
     def drain(self, desk: Desk) -> list[LedgerEntry]:
         """Take what has arrived, hand it on, and return what of it is of the page's time."""
@@ -185,8 +213,9 @@ class Stream:
         if self.counted.met_another_life and not met_before:
             self.health.restarted(desk.clock())
         self.health.take(units, sequence=sequence, on_page=on_page)
-        if reading.missing:
-            self.health.take(Units(missing=reading.missing), on_page=on_page)
+        missing = self._worth.of(reading.missing, beside=reading.records) if units.received else 0
+        if missing:
+            self.health.take(Units(missing=missing), on_page=on_page)
         return reading
 
     def _look_at_frames(self) -> None:

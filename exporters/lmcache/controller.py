@@ -107,7 +107,7 @@ class Controller:
     _unseen: Unseen[tuple[Tier, int]] = field(default_factory=Unseen)
 
     def message(self, message: Message, at_unix_seconds: float) -> StreamReading:
-        """Take one message, at the time it came."""
+        """Take one message, at the time it came. Its records are its operations, which are numbered."""
         reading = StreamReading()
         worker = self._workers.setdefault(message.worker_id, _Worker())
         match message:
@@ -115,6 +115,7 @@ class Controller:
                 reading.entries += self._gone(worker, at_unix_seconds)
                 worker.next_sequences.clear()
             case Operations():
+                reading.records = len(message.operations)
                 self._operations(message, worker, at_unix_seconds, reading)
         return reading
 

@@ -102,7 +102,7 @@ class ControllerListener(Worker):
             return []
         for message in messages:
             reading = self._controller.message(message, self._desk.clock())
-            self._health.take(Units(received=1, missing=reading.missing))
+            self._health.take(Units(received=reading.records, missing=reading.missing))
             self._health.mark_stale(self._controller.stale)
             self._desk.post(source, reading.entries, reading.oddities)
         return messages

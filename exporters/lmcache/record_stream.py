@@ -72,7 +72,7 @@ class RecordStream:
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one list of records; raises `BadInput`."""
         records, oddities = wire.decode_records(payload, where=self.where)
-        reading = StreamReading(oddities=oddities, at_unix_seconds=latest_time(records))
+        reading = StreamReading(oddities=oddities, records=len(records), at_unix_seconds=latest_time(records))
         for ordinal, record in enumerate(records):
             reading.entries += self._release(record)
             reading.entries += self._entries(record, sequence, ordinal)

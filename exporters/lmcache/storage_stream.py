@@ -92,7 +92,7 @@ class StorageStream:
     def message(self, payload: bytes, sequence: int) -> StreamReading:
         """Read one list of records; raises `BadInput`."""
         records, oddities = decode_list(payload, _decode_all, _decode_one, known=KINDS, where=self.where)
-        reading = StreamReading(oddities=oddities, at_unix_seconds=latest_time(records))
+        reading = StreamReading(oddities=oddities, records=len(records), at_unix_seconds=latest_time(records))
         for record in records:
             reading.entries += self._entries(record)
             if isinstance(record, Stats):

@@ -30,6 +30,7 @@ class HookStream:
             [*outcome.records],
             [*batch.oddities, *outcome.oddities],
             missing=outcome.dropped,
+            records=len(batch.records),
             at_unix_seconds=latest_time(batch.records),
             told=outcome.told,
         )

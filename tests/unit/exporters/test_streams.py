@@ -11,7 +11,7 @@ from exporters.ledger import Ledger
 from exporters.oddities import Finding, Oddities, Oddity
 from exporters.page_state import Counted, PageState, Position, Told
 from exporters.pages import Desk
-from exporters.streams import PATIENCE_SECONDS, Stream, StreamReading
+from exporters.streams import PATIENCE_SECONDS, MessagesWorth, Stream, StreamReading
 from tierscope.domain.errors import BadInput
 from tierscope.domain.events import BlockAction, BlockEvent
 from tierscope.domain.identity import SourceId, SourceKind
@@ -151,6 +151,15 @@ def test_a_fault_of_ours_costs_its_message(stream, desk, said):
     assert feed(stream, desk, Message(0, b"fault"), Message(1, b"1")) == [(1,)]
     assert "a fault of ours" in said[0]
     assert units(stream)["undecodable"] == 1
+
+
+def test_lost_records_are_missing_as_the_messages_they_would_have_filled():
+    """A publisher that dropped 1 % of its records has 99 % of its stream, however many a message holds."""
+    worth = MessagesWorth()
+    missing = sum(worth.of(10 if number % 100 == 0 else 0, beside=32) for number in range(3200))
+
+    assert missing == 10
+    assert MessagesWorth().of(1, beside=32) == 1
 
 
 def test_a_gap_is_missing_and_makes_the_state_stale(stream, desk):
