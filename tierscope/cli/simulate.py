@@ -168,7 +168,7 @@ def _document(
         else None,
         "saturated": None if speed is None else speed < SATURATED,
         "requests_per_second": rate,
-        "knee_requests_per_second": None if speed is None or rate is None else speed * rate,
+        "knee_requests_per_second": speed * rate if speed and rate else None,
         "imbalance": imbalance(trace, served, replicas),
         "per_replica": [
             {"requests": int(count), "tokens": int(sum_)} for count, sum_ in zip(asked, tokens, strict=True)

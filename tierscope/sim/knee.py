@@ -11,6 +11,8 @@ from tierscope.sim.serving import Fleet, faster, serve
 
 UNLOADED = 1 / 64
 """How much slower than recorded requests come to an engine that is as good as idle."""
+IDLE = 1 / 4096
+"""The same once more: what is far overloaded queues at `UNLOADED` still, and then never doubles what it waits."""
 DOUBLED = 2.0
 """At the knee the mean time to first token is this many times the unloaded one."""
 LEAST, MOST = 1 / 16, 16.0
@@ -35,10 +37,18 @@ def mean_ttft_seconds(trace: Trace, fleet: Fleet) -> float:
 def knee_speed(trace: Trace, fleet: Fleet) -> float | None:
     """How many times as fast requests may come before the mean TTFT has doubled.
 
-    None where it has at a sixteenth of the recorded speed, or has not at sixteen times of it.
+    0.0 where it has at a sixteenth of the recorded speed: a fleet that is far overloaded. None where it has
+    not at sixteen times of it, or no speed is another: all requests come at once.
     """
-    limit = DOUBLED * mean_ttft_seconds(faster(trace, UNLOADED), fleet)
-    if not _below(trace, fleet, LEAST, limit) or _below(trace, fleet, MOST, limit):
+    if requests_per_second(trace) is None:
+        return None
+    unloaded = mean_ttft_seconds(faster(trace, UNLOADED), fleet)
+    limit = DOUBLED * unloaded
+    if not _below(trace, fleet, LEAST, limit):
+        return 0.0
+    if unloaded > DOUBLED * mean_ttft_seconds(faster(trace, IDLE), fleet):
+        return 0.0
+    if _below(trace, fleet, MOST, limit):
         return None
     low, high = LEAST, MOST
     for _ in range(HALVINGS):

@@ -36,6 +36,7 @@ def test_simulate_prints_the_promised_document(trace):
     assert len(document["per_replica"]) == 3
     assert set(document["ttft_seconds"]) == {"mean", "p50", "p90"}
     assert document["knee_requests_per_second"] is None
+    assert document["saturated"] is None
     assert document["seconds"] > 0
     assert sum(document["miss_tokens"].values()) == tokens["computed"]
     assert document["miss_tokens"]["compulsory"] > 0
@@ -58,6 +59,28 @@ def test_the_table_shows_what_people_ask_first(trace):
     assert result.exit_code == 0, result.output
     for words in ("computed", "TTFT", "replica"):
         assert words in result.stdout
+
+
+def test_a_load_far_above_what_the_fleet_bears_is_saturated(tmp_path):
+    """Seconds of computing each, a millisecond apart: no knee to tell, but that it is passed."""
+    rows = (
+        {
+            "timestamp": i,
+            "input_length": 8 * 512,
+            "output_length": 1,
+            "hash_ids": list(range(8 * i, 8 * i + 8)),
+        }
+        for i in range(100)
+    )
+    path = tmp_path / "trace.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    document = run("simulate", path, *SIZES)
+    told = CliRunner().invoke(app, ["simulate", str(path), *SIZES]).stdout
+
+    assert document["saturated"] is True
+    assert document["knee_requests_per_second"] is None
+    assert "saturated" in told
+    assert "bears" not in told
 
 
 def test_routers_are_compared_on_request(trace):

@@ -226,6 +226,19 @@ def test_a_load_that_never_queues_has_no_knee():
     assert knee_speed(trace_of(unrelated(20)), fleet()) is None
 
 
+@pytest.mark.parametrize("times", [60, 300, 3000])
+def test_a_fleet_that_is_far_overloaded_has_its_knee_below_all_speeds(times):
+    """It waits at a sixteenth of the speed, and further on at the speed that others are idle at, too."""
+    trace = faster(trace_of(unrelated(200, blocks=20), output=50), times)
+
+    assert knee_speed(trace, fleet(sizes=NO_TIERS, times=TIMES._replace(api_seconds=0.0))) == 0.0
+
+
+def test_requests_that_come_at_once_have_no_knee():
+    """No speed is another than theirs."""
+    assert knee_speed(at(trace_of(unrelated(20)), *[0] * 20), fleet()) is None
+
+
 LONG = 60
 """Blocks of a prompt that takes an engine of TIMES a step of almost a second."""
 
