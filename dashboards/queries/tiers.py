@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dashboards.promql import (
     AnyOf,
     Matcher,
-    NoneOf,
     bucket_rate,
     count_rate,
     gauge,
@@ -17,6 +16,7 @@ from dashboards.promql import (
     ratio,
     sum_by,
 )
+from dashboards.rules.recording import FOR_ROOM
 from dashboards.variables import ENGINE, HERE, HOLDER_LABELS, L0_HOLDER
 from tierscope.domain.tiers import Tier
 from tierscope.registry.block_metrics import EVICTED_AGE, REUSE_GAP
@@ -41,9 +41,6 @@ from tierscope.registry.types import Metric
 
 NAMED_BY = {Tier.L0: HOLDER_LABELS, Tier.L1: (*HOLDER_LABELS, "instance"), Tier.L2: HOLDER_LABELS}
 """Labels that tell a tier's holders apart: cache servers of one name are told apart by their exporter."""
-
-FOR_ROOM = NoneOf("clear|restart|after_read|delete")
-"""Reasons of evictions that more room would have put off, or that nobody told."""
 
 
 def holders(tier: Tier) -> Mapping[str, Matcher]:

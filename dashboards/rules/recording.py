@@ -15,6 +15,7 @@ from dashboards.promql import (
     NOTHING_CHOSEN,
     AnyOf,
     Matcher,
+    NoneOf,
     gauge,
     rate,
     selector,
@@ -41,6 +42,8 @@ MOST_TENANTS = 50
 """Of an endpoint: what boards offer to choose from, however many nodes give however many tenants series."""
 ROLLOUT_WINDOW = "30m"
 """An engine younger than this is new: its tiers are still filling."""
+FOR_ROOM = NoneOf("clear|restart|after_read|delete")
+"""Reasons of evictions that more room would have put off, or that nobody told."""
 
 
 def _recorded_as(metric: Metric, labels: tuple[str, ...], operation: str, part: str = "") -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dashboards.promql import CLUSTER, AnyOf, NoneOf, gauge, rate, sum_by, where_any
+from dashboards.promql import CLUSTER, AnyOf, gauge, rate, sum_by, where_any
 from dashboards.rules.recording import (
     ASKED_RATE,
     ENDPOINT,
+    FOR_ROOM,
     NEW_ENGINES,
     POOL_CAPACITY,
     POOL_USED,
@@ -138,8 +139,7 @@ STORES_REFUSED = Alert(
 def _stay_seconds() -> str:
     """How long a host cache keeps a chunk, if it goes on as now: what is there over what goes a second."""
     there = f"max by ({', '.join(OF_A_HOLDER)}) ({gauge(RESIDENT_BLOCKS, tier=Tier.L1)} > 0)"
-    not_for_room = NoneOf("clear|restart|after_read")
-    going = sum_by(rate(EVICTED_BLOCKS, window=WINDOW, tier=Tier.L1, reason=not_for_room), *OF_A_HOLDER)
+    going = sum_by(rate(EVICTED_BLOCKS, window=WINDOW, tier=Tier.L1, reason=FOR_ROOM), *OF_A_HOLDER)
     return f"{there} / {where_any(going)}"
 
 
