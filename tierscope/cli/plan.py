@@ -63,18 +63,17 @@ def _document(
     found: Plan, keep_days: float, core_hour_price: float | None, gib_month_price: float | None
 ) -> dict[str, Any]:
     workload = found.workload
-    cores = workload.nodes * found.exporter_cores + found.stores * found.collector_cores
     stored_gib = found.stored_bytes(keep_days) / GIB
     cost = None
     if core_hour_price is not None and gib_month_price is not None:
-        cost = cores * HOURS_A_MONTH * core_hour_price + stored_gib * gib_month_price
+        cost = found.cores * HOURS_A_MONTH * core_hour_price + stored_gib * gib_month_price
     return {
         "rates": {
             "requests_per_second": workload.admissions_a_second,
             "new_blocks_per_second": workload.new_blocks_a_second,
             "block_events_per_second": workload.block_events_a_second,
         },
-        "exporters": {"count": workload.nodes, "cores_each": found.exporter_cores},
+        "exporters": {"count": workload.nodes, "cores_of_the_fullest": found.exporter_cores},
         "feed_bytes_per_second": found.feed_bytes_a_second,
         "stores": {
             "count": found.stores,
@@ -84,6 +83,7 @@ def _document(
             "kept_days": keep_days,
             "kept_bytes": found.stored_bytes(keep_days),
         },
+        "cores": found.cores,
         "cost_per_month": cost,
     }
 
@@ -101,7 +101,9 @@ def _print(document: dict[str, Any]) -> None:
         f"{rates['block_events_per_second']:,.0f} block events",
     )
     table.add_row(
-        "exporters", f"{exporters['count']:,}, one a node, {exporters['cores_each']:.2f} cores each"
+        "exporters",
+        f"{exporters['count']:,}, one a node; that of the fullest uses "
+        f"{exporters['cores_of_the_fullest']:.2f} cores",
     )
     table.add_row("feed", f"{document['feed_bytes_per_second'] / 1e6:,.1f} MB/s")
     table.add_row(
@@ -117,5 +119,6 @@ def _print(document: dict[str, Any]) -> None:
     )
     cost = document["cost_per_month"]
     told = "give --core-hour-price and --gib-month-price" if cost is None else f"{cost:,.0f} a month"
+    table.add_row("cores", f"{document['cores']:,.2f}, all exporters and collectors together")
     table.add_row("cost", told)
     stdout.print(table)

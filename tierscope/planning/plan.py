@@ -69,11 +69,13 @@ class Plan:
 
     workload: Workload
     exporter_cores: float
-    """Of each node's exporter."""
+    """Of the exporter of the fullest node."""
     stores: int
     """Each with one collector and the endpoints it is given: collectors that share a lake write in turn."""
     collector_cores: float
-    """Of the one with the most exporters."""
+    """Of the one with the most engines."""
+    cores: float
+    """Of all exporters and collectors together."""
     feed_bytes_a_second: float
     """Of all exporters together."""
     stored_bytes_a_day: float
@@ -89,40 +91,50 @@ class Plan:
 
 
 def plan(workload: Workload, coefficients: Coefficients | None = None) -> Plan:
-    """Plan for a workload; raises `BadInput` where an exporter has more engines than can be followed."""
+    """Plan for a workload; raises `BadInput` where an exporter has more engines than can be followed.
+
+    Nodes are taken to be full but for the last one, so each process is planned for full nodes: 9 engines
+    at 8 a node are an exporter of 8, and not two of 4.5.
+    """
     costs = coefficients or Coefficients()
     rates = workload.admissions_a_second, workload.new_blocks_a_second, workload.block_events_a_second
     needed = costs.collector_seconds.of(*rates)
-    exporter_cores = costs.exporter_seconds.of(*rates) / workload.nodes
+    exporters = costs.exporter_seconds.of(*rates)
+    fullest = largest_share(workload, workload.nodes)
     _refuse_unless(
-        needed / workload.nodes <= BUSIEST,
+        needed * fullest <= BUSIEST,
         "engines_a_node",
         workload.engines_a_node,
-        f"one exporter's rows would keep a collector busy for {needed / workload.nodes:.0%} of its time, "
+        f"one exporter's rows would keep a collector busy for {needed * fullest:.0%} of its time, "
         f"where {BUSIEST:.0%} is the most: give an exporter fewer engines",
     )
     _refuse_unless(
-        exporter_cores <= 1,
+        exporters * fullest <= 1,
         "engines_a_node",
         workload.engines_a_node,
-        f"their exporter would need {exporter_cores:.1f} cores and has one: give an exporter fewer engines",
+        f"their exporter would need {exporters * fullest:.1f} cores and has one: give an exporter fewer "
+        "engines",
     )
-    stores = next(
-        n for n in range(1, workload.nodes + 1) if needed * largest_share(workload.nodes, n) <= BUSIEST
-    )
+    stores = next(n for n in range(1, workload.nodes + 1) if needed * largest_share(workload, n) <= BUSIEST)
     return Plan(
         workload,
-        exporter_cores,
+        exporters * fullest,
         stores,
-        needed * largest_share(workload.nodes, stores),
+        needed * largest_share(workload, stores),
+        exporters + needed,
         costs.feed_bytes.of(*rates),
         costs.stored_bytes.of(*rates) * DAY_SECONDS,
     )
 
 
-def largest_share(exporters: int, stores: int) -> float:
-    """The share of all exporters that the store with the most of them has, dealt out as evenly as can be."""
-    return math.ceil(exporters / stores) / exporters
+def largest_share(workload: Workload, stores: int) -> float:
+    """The share of all engines that the store with the most has, nodes dealt out as evenly as can be.
+
+    >>> largest_share(Workload(10, 1.0, engines_a_node=8), stores=2)
+    0.8
+    """
+    nodes = math.ceil(workload.nodes / stores)
+    return min(nodes * workload.engines_a_node, workload.engines) / workload.engines
 
 
 def _refuse_unless(good: bool, name: str, value: float, fix: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from tierscope.cli.main import app
@@ -29,10 +30,26 @@ def test_prices_make_a_cost():
         run("--engines", 800, "--qps", 2, "--core-hour-price", 1, "--gib-month-price", 0, "--json").stdout
     )
 
-    cores = found["exporters"]["count"] * found["exporters"]["cores_each"]
-    cores += found["stores"]["count"] * found["stores"]["collector_cores_of_the_busiest"]
-    assert found["cost_per_month"] == cores * 730
+    full = found["exporters"]["count"] * found["exporters"]["cores_of_the_fullest"]
+    busiest = found["stores"]["count"] * found["stores"]["collector_cores_of_the_busiest"]
+    assert found["cost_per_month"] == found["cores"] * 730
+    assert full < found["cores"] <= full + busiest
     assert found["stores"]["count"] > 1
+
+
+def test_a_node_that_is_not_full_costs_what_it_has():
+    """Nine engines cost nine times what one does, whatever nodes they are on."""
+    nine, one = (
+        json.loads(
+            run("--engines", n, "--qps", 1, "--core-hour-price", 1, "--gib-month-price", 0, "--json").stdout
+        )
+        for n in (9, 1)
+    )
+
+    assert nine["cost_per_month"] == pytest.approx(9 * one["cost_per_month"])
+    assert nine["exporters"]["cores_of_the_fullest"] == pytest.approx(
+        8 * one["exporters"]["cores_of_the_fullest"]
+    )
 
 
 def test_the_table_says_how_to_get_a_cost():

@@ -41,11 +41,32 @@ def test_costs_are_the_measured_ones_times_the_rates():
 def test_no_collector_has_more_than_it_may_and_one_fewer_would(nodes, cores):
     """`cores` are those of one exporter's rows."""
     costs = Coefficients(NOTHING, Cost(cores, 0.0, 0.0), NOTHING, NOTHING)
-    found = plan(Workload(nodes, 1.0, engines_a_node=1), costs)
+    workload = Workload(nodes, 1.0, engines_a_node=1)
+    found = plan(workload, costs)
 
     assert found.collector_cores <= BUSIEST
     if found.stores > 1:
-        assert cores * nodes * largest_share(nodes, found.stores - 1) > BUSIEST
+        assert cores * nodes * largest_share(workload, found.stores - 1) > BUSIEST
+
+
+def test_processes_are_planned_for_full_nodes_and_sums_for_all():
+    """Nine engines at eight a node: one exporter has eight, and so has the collector of its store."""
+    free = Coefficients(NOTHING, NOTHING, NOTHING, NOTHING)
+    costs = replace(free, exporter_seconds=Cost(0.1, 0, 0), collector_seconds=Cost(0.06, 0, 0))
+    found = plan(Workload(9, 1.0), costs)
+
+    assert found.exporter_cores == pytest.approx(0.8)
+    assert (found.stores, found.collector_cores) == (2, pytest.approx(0.48))
+    assert found.cores == pytest.approx(9 * 0.16)
+
+
+@pytest.mark.parametrize(("place", "seconds"), [("exporter_seconds", 0.15), ("collector_seconds", 0.08)])
+def test_a_full_node_is_refused_whatever_the_others_have(place, seconds):
+    """Eight engines are too many; that the ninth is alone on its node does not make them fewer."""
+    costs = replace(Coefficients(NOTHING, NOTHING, NOTHING, NOTHING), **{place: Cost(seconds, 0.0, 0.0)})
+
+    with pytest.raises(BadInput, match="engines_a_node of 8"):
+        plan(Workload(9, 1.0), costs)
 
 
 @pytest.mark.parametrize("place", ["exporter_seconds", "collector_seconds"])
