@@ -23,6 +23,17 @@ Document = dict[str, "JsonValue"]
 
 PATH = "/v1/recommendations/"
 
+DEFAULT_WINDOW_HOURS = 24.0
+DEFAULT_SEED = 1
+
+IN_THE_API = (
+    "an API gives the advice that its collector stored; leave it out, or advise anew with --store or --trace"
+)
+ANEW = "it is how much stored history --store with --deployment advises from; give both, or leave it out"
+OF_A_TRACE = "it says how to read a --trace; leave it out, or give a trace"
+OF_SESSIONS = "it is the seed of --spread-sessions; give both, or leave it out"
+IN_THE_DEPLOYMENT = "a trace is of the endpoint that the file of --deployment names; name it there"
+
 
 def recommend(
     store: Annotated[
@@ -42,13 +53,16 @@ def recommend(
         typer.Option("--deployment", help="Deployment (YAML): advise on it anew instead of reading advice."),
     ] = None,
     window_hours: Annotated[
-        float, typer.Option("--window", min=0.0, help="Hours of stored history to advise from.")
-    ] = 24.0,
+        float | None,
+        typer.Option("--window", min=0.0, help="Hours of stored history to advise from; 24 if left out."),
+    ] = None,
     spread_hours: Annotated[
         float | None,
         typer.Option("--spread-sessions", min=0, help="Start the trace's sessions within so many hours."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of --spread-sessions.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Seed of --spread-sessions; 1 if left out.")
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave the trace's bad lines out and count them.")
     ] = False,
@@ -57,15 +71,32 @@ def recommend(
     """Print what to change on an endpoint: sizes, what they are expected to bring, and how to apply them."""
     if sum(source is not None for source in (store, url, trace)) != 1:
         raise typer.BadParameter("give one of --store, --url and --trace")
+    _refuse_idle(
+        ("--deployment", deployment is not None and url is not None, IN_THE_API),
+        ("--window", window_hours is not None and (store is None or deployment is None), ANEW),
+        ("--spread-sessions", spread_hours is not None and trace is None, OF_A_TRACE),
+        ("--skip-bad", skip_bad and trace is None, OF_A_TRACE),
+        ("--seed", seed is not None and spread_hours is None, OF_SESSIONS),
+        ("--endpoint", endpoint is not None and trace is not None, IN_THE_DEPLOYMENT),
+    )
     wanted = _deployment(deployment)
     if url is not None:
         document = _from_api(url, endpoint)
     elif store is not None:
-        document = _from_store(store, endpoint, wanted, window_hours * 3600)
+        hours = DEFAULT_WINDOW_HOURS if window_hours is None else window_hours
+        document = _from_store(store, endpoint, wanted, hours * 3600)
     else:
         assert trace is not None
-        document = _from_trace(trace, wanted, spread_hours, seed, skip_bad=skip_bad)
+        drawn = DEFAULT_SEED if seed is None else seed
+        document = _from_trace(trace, wanted, spread_hours, drawn, skip_bad=skip_bad)
     _print(document, as_json=as_json)
+
+
+def _refuse_idle(*options: tuple[str, bool, str]) -> None:
+    """Refuse the first option that is given where nothing would come of it, with what to do instead."""
+    for name, idle, instead in options:
+        if idle:
+            raise typer.BadParameter(f"{name} does nothing here: {instead}")
 
 
 def _deployment(path: Path | None) -> Deployment | None:

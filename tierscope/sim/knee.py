@@ -12,7 +12,7 @@ from tierscope.sim.serving import Fleet, faster, serve
 UNLOADED = 1 / 64
 """How much slower than recorded requests come to an engine that is as good as idle."""
 IDLE = 1 / 4096
-"""The same once more: what is far overloaded queues at `UNLOADED` still, and then never doubles what it waits."""
+"""The same once more: what is far overloaded queues at `UNLOADED` still, and that wait never doubles."""
 DOUBLED = 2.0
 """At the knee the mean time to first token is this many times the unloaded one."""
 LEAST, MOST = 1 / 16, 16.0

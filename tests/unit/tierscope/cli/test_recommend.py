@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -208,6 +210,59 @@ def test_an_api_that_does_not_answer_is_named():
 
     assert isinstance(error, SourceUnreadable)
     assert error.where == "http://127.0.0.1:1/v1/recommendations"
+
+
+@pytest.mark.parametrize(
+    ("option", "instead", "arguments"),
+    [
+        ("--deployment", "--store or --trace", ("--url", "http://a", "--deployment", "d.yaml")),
+        ("--window", "--store with --deployment", ("--store", "s", "--window", "3")),
+        ("--window", "--store with --deployment", ("--url", "http://a", "--window", "24")),
+        ("--window", "--store with", ("--trace", "t", "--deployment", "d.yaml", "--window", "3")),
+        ("--spread-sessions", "--trace", ("--store", "s", "--spread-sessions", "0")),
+        ("--skip-bad", "--trace", ("--url", "http://a", "--skip-bad")),
+        ("--seed", "--spread-sessions", ("--store", "s", "--seed", "1")),
+        ("--seed", "--spread-sessions", ("--trace", "t", "--deployment", "d.yaml", "--seed", "2")),
+        ("--endpoint", "--deployment", ("--trace", "t", "--deployment", "d.yaml", "--endpoint", "ns/chat")),
+    ],
+)
+def test_an_option_that_nothing_comes_of_is_refused(option, instead, arguments):
+    """By name, with what to do instead, before anything is read."""
+    result = CliRunner(env={"COLUMNS": "500"}).invoke(app, ["recommend", *arguments])
+
+    assert result.exit_code == 2
+    assert f"{option} does nothing here" in result.output
+    assert instead in result.output
+
+
+def test_options_of_a_trace_are_taken_with_one(tmp_path, deployment):
+    """Those that say how to read it."""
+    rows = {
+        "session": [i // 4 for i in range(40)],
+        "ts_ms": [1000 * (i % 4) for i in range(40)],
+        "input_length": [4 * BLOCK_TOKENS] * 40,
+        "output_length": [1] * 40,
+        "block_ids": [[4 * (i // 4) + k for k in range(4)] for i in range(40)],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "trace.parquet")
+    output, error = run(
+        *("--trace", tmp_path / "trace.parquet", "--deployment", deployment, "--json"),
+        *("--spread-sessions", 1, "--seed", 2, "--skip-bad"),
+    )
+
+    assert error is None
+    assert json.loads(output)["evidence"]["requests"] == 40
+
+
+def test_a_window_is_taken_with_a_store_and_a_deployment(store, deployment):
+    """The last 100 of 600 seconds."""
+    store.close()
+    output, error = run(
+        *("--store", store.path, "--deployment", deployment, "--window", 100 / 3600, "--json"),
+    )
+
+    assert error is None
+    assert json.loads(output)["evidence"]["requests"] < 600
 
 
 @pytest.mark.parametrize(
