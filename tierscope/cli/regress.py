@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,10 +133,18 @@ def _notes(endpoint: str, groups: list[JsonValue]) -> Iterator[str]:
 
 
 def _moment(text: str, now: float) -> float:
+    """Unix seconds before now; raises `BadInput` for any other, milliseconds and NaN among them."""
     try:
-        return float(text)
+        at = float(text)
     except ValueError:
-        return now - _span(text, "--since")
+        at = now - _span(text, "--since")
+    if not (math.isfinite(at) and at < now):
+        raise BadInput(
+            f"{text!r} is not in the past",
+            where="--since",
+            fix="write 90m, 2h or 1d, or unix seconds before now; milliseconds are too many",
+        )
+    return at
 
 
 def _span(text: str, option: str) -> float:

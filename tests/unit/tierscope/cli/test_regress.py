@@ -71,6 +71,24 @@ def test_who_is_not_judged_or_not_by_its_own_past_is_said(run):
     assert "(m on pod):" not in said
 
 
+@pytest.mark.parametrize("since", ["1764550000000", "nan", "inf", "-inf", "4000", "0m"])
+def test_a_moment_that_is_not_past_is_refused(run, since):
+    """Nothing came after it, so that nothing is found there says nothing: no exit status 0 for CI."""
+    result = run("--since", since, "--fail-on", "info")
+
+    assert isinstance(result.exception, BadInput)
+    assert result.exception.where == "--since"
+    assert "before now" in result.exception.fix
+
+
+def test_unix_seconds_before_now_are_a_moment(run):
+    """The same as so many minutes ago."""
+    result = run("--since", "2500", "--json")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["since_unix_seconds"] == 2500
+
+
 def test_a_span_that_is_none_is_refused(run):
     """With what would be one."""
     result = run("--learn", "soon")
