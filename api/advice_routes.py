@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from typing import Annotated
 
 from fastapi import FastAPI, Path, Query, Request, Response
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from api.answers import (
@@ -27,10 +28,13 @@ from api.turns import OneAtATime, Refreshed
 from tierscope.advice.document import Finding, Recommendation
 from tierscope.advice.what_if import Abandoned, WhatIf, what_if
 from tierscope.domain.deployment import Deployment
+from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.severity import Severity
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import TimeSpan
 from tierscope.storage.reader import Reader
+
+log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
 """How often it is looked whether somebody still waits for a what-if."""
@@ -38,6 +42,8 @@ STALE_RATIO = 10.0
 """So many times as old as a polled document may be, it is given while it is asked for anew."""
 MOST_WINDOW_SECONDS = 24 * 3600.0
 MOST_BYTES = 1e18
+MOST_QUOTED = 80
+"""Characters of an unknown value that the log is given."""
 
 
 @dataclass(frozen=True, config=documented)
@@ -104,13 +110,21 @@ def _serve_history(app: FastAPI, reader: Reader, clock: Clock) -> None:
 
 
 def _serve_parts(app: FastAPI, reader: Reader) -> None:
+    known = _Known()
+
     @app.get("/v1/curves/{namespace}/{name}", tags=["advice"], response_model=Curves)
     def curves(namespace: Namespace, name: Name, if_none_match: IfNoneMatch = None) -> Response:
         """Hit ratio for each size of each tier, with today's point and the advised one."""
         document = json.loads(_latest(reader, namespace, name))
-        found = TypeAdapter(Curves).validate_python(
-            {"generated_at": document["generated_at"], "curves": document.get("curves", {})}
-        )
+        parts = {"generated_at": document.get("generated_at"), "curves": document.get("curves", {})}
+        try:
+            found = TypeAdapter(Curves).validate_python(parts)
+        except ValidationError as error:
+            raise StoreUnusable(
+                f"the curves of {namespace}/{name} are of another release: {_unknown(error)}",
+                where=f"/v1/curves/{namespace}/{name}",
+                fix="ask the release that wrote them, or again when all servers are of one release",
+            ) from error
         return conditional_of(found, if_none_match)
 
     @app.get("/v1/findings", tags=["advice"], response_model=Findings)
@@ -121,16 +135,60 @@ def _serve_parts(app: FastAPI, reader: Reader) -> None:
     ) -> Response:
         """What a person should know about any endpoint, gravest first, with what to do."""
         found: list[EndpointFinding] = []
+        left_out = 0
         for namespace, name in reader.endpoints():
             body = reader.latest_recommendation(namespace, name)
-            for one in json.loads(body).get("findings", ()) if body is not None else ():
-                finding = TypeAdapter(Finding).validate_python(one)
-                if severity is None or finding.severity is severity:
-                    found.append(EndpointFinding(namespace, name, finding))
+            if body is None:
+                continue
+            findings, unknown = known.of(namespace, name, body)
+            left_out += unknown
+            found += (
+                EndpointFinding(namespace, name, one)
+                for one in findings
+                if severity is None or one.severity is severity
+            )
         order = list(Severity)[::-1]
         found.sort(key=lambda one: order.index(one.finding.severity))
         page, following = part.of(found)
-        return conditional_of(Findings(page, following), if_none_match)
+        return conditional_of(Findings(page, following, left_out), if_none_match)
+
+
+class _Known:
+    """Findings of stored documents, without those of another release: servers of two may share a lake."""
+
+    def __init__(self) -> None:
+        self._finding = TypeAdapter(Finding)
+        self._said: dict[tuple[str, str], int] = {}
+
+    def of(self, namespace: str, name: str, body: bytes) -> tuple[list[Finding], int]:
+        """Those that are known, and how many are not; the log is told once of a document."""
+        found: list[Finding] = []
+        unknown: list[str] = []
+        for one in json.loads(body).get("findings", ()):
+            try:
+                found.append(self._finding.validate_python(one))
+            except ValidationError as error:
+                unknown.append(_unknown(error))
+        document = hash(body)
+        if unknown and self._said.get((namespace, name)) != document:
+            self._said[namespace, name] = document
+            log.warning(
+                "findings of %s/%s are left out (%d), as another release wrote them: %s",
+                namespace,
+                name,
+                len(unknown),
+                "; ".join(sorted(set(unknown))),
+            )
+        return found, len(unknown)
+
+
+def _unknown(error: ValidationError) -> str:
+    """The first part that is not known, by place and value."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"]) or "it"
+    if first["type"] != "enum":
+        return f"{place}: {first['msg']}"
+    return f"{place} {str(first['input'])[:MOST_QUOTED]!r} is not known"
 
 
 def _serve_what_if(app: FastAPI, reader: Reader, clock: Clock) -> None:

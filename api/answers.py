@@ -93,6 +93,8 @@ class Findings:
     findings: tuple[EndpointFinding, ...]
     next: int | None
     """Send it as `after` for the rest; null after the last."""
+    left_out: int
+    """Of any severity, stored by another release and not known to this one; the log says whose they are."""
 
 
 @dataclass(frozen=True, config=documented)

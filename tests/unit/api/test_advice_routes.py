@@ -73,6 +73,52 @@ def test_findings_of_all_endpoints_come_gravest_first(client, store):
     assert_problem(client.get("/v1/findings?severity=bad"), 422, "severity")
 
 
+@pytest.mark.parametrize(
+    ("field", "value"), [("kind", "of_tomorrow"), ("severity", "fatal")], ids=["kind", "severity"]
+)
+def test_a_finding_of_another_release_is_left_out_and_hides_no_other(client, store, caplog, field, value):
+    """It is counted, and the log says once whose it is and what of it is not known."""
+    known = {"kind": "drift", "severity": "warning", "title": "t", "evidence": "e", "fix": "f", "apply": []}
+    document = json.loads(store.recommendations[ENDPOINT])
+    for name, findings in (("chat", [{**known, field: value}, known]), ("rag", [known])):
+        store.recommendations["ns", name] = json.dumps({**document, "findings": findings}).encode()
+    answered = client.get("/v1/findings").json()
+    again = client.get("/v1/findings?severity=warning").json()
+
+    assert [one["endpoint"] for one in answered["findings"]] == ["chat", "rag"]
+    assert answered["left_out"] == 1
+    assert again == answered
+    [said] = [record.getMessage() for record in caplog.records if record.name == "api.advice_routes"]
+    assert "findings of ns/chat are left out (1)" in said
+    assert f"{field} '{value}' is not known" in said
+
+
+def test_all_findings_known_are_none_left_out(client, caplog):
+    """And nothing is said."""
+    assert client.get("/v1/findings").json()["left_out"] == 0
+    assert "left out" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"curves": {"l9": {}}}, "l9"),
+        ({"curves": {"l1": {"points": []}}}, "l1"),
+        ({"generated_at": None}, "generated_at"),
+    ],
+    ids=["tier", "shape", "time"],
+)
+def test_curves_of_another_release_are_a_problem_with_a_way_on(client, store, changed, what):
+    """What, where and how to fix, as for a store that cannot be read; no defect of ours."""
+    document = json.loads(store.recommendations[ENDPOINT])
+    store.recommendations[ENDPOINT] = json.dumps({**document, **changed}).encode()
+    answered = client.get("/v1/curves/ns/chat")
+
+    assert_problem(answered, 503, "another release")
+    assert what in answered.json()["what"]
+    assert "release" in answered.json()["fix"]
+
+
 def test_history_comes_in_pages(client):
     """`next` of one answer is `after` of the next, and null after the last."""
     seen, after = [], 0
