@@ -61,11 +61,15 @@ class Reason(StrEnum):
 
 
 class PoolReadings(NamedTuple):
-    """The pool before and since the change, in bytes; None where nobody reported it."""
+    """A pool before and since the change, in bytes; None where its use is not told."""
 
-    capacity_before: float | None = None
-    capacity_since: float | None = None
+    capacity_before: float
+    capacity_since: float
     used_since: float | None = None
+
+
+Pools = tuple[PoolReadings, ...]
+"""Every pool that told its size. Each is held against itself: there may be a large one and a small one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +99,7 @@ class PartsModel(NamedTuple):
         return found
 
 
-def attribute(baseline: Baseline, model: PartsModel, since: Observations, pool: PoolReadings) -> Attribution:
+def attribute(baseline: Baseline, model: PartsModel, since: Observations, pools: Pools) -> Attribution:
     """Take the rise since the change apart."""
     parts = rises(baseline, model, since)
     blamed = {cause: seconds for cause, seconds in parts.items() if cause is not Cause.MIX}
@@ -103,10 +107,10 @@ def attribute(baseline: Baseline, model: PartsModel, since: Observations, pool: 
     tier: Tier | None
     match cause:
         case Cause.TIER_SHARE:
-            tier, reason, factor = _lost_share(baseline, since, pool)
+            tier, reason, factor = _lost_share(baseline, since, pools)
         case Cause.TIER_SPEED:
             tier, factor = _slow_tier(model, since)
-            reason = Reason.WORKER_LOST if tier is Tier.L2 and _shrunk(pool) else Reason.SLOW
+            reason = Reason.WORKER_LOST if tier is Tier.L2 and _shrunk(pools) else Reason.SLOW
         case _:
             tier, reason, factor = None, Reason.NONE, _factor(cause, model, baseline.past, since)
     return Attribution(cause, tier, reason, parts, factor)
@@ -166,34 +170,51 @@ def _loaded(seen: Observations) -> FloatArray:
     return np.column_stack((seen.l1 + seen.external, seen.l2))
 
 
-def _lost_share(baseline: Baseline, since: Observations, pool: PoolReadings) -> tuple[Tier, Reason, float]:
-    """Which tier lost most against what is usual, why, and what share of its usual hits is left."""
-    before, shares = baseline.past, baseline.shares
+def _lost_share(baseline: Baseline, since: Observations, pools: Pools) -> tuple[Tier, Reason, float]:
+    """Whose lost tokens cost most against what is usual, why, and what share of its usual hits is left."""
+    before = baseline.past
     whole = _mean(_share_cost(baseline, since)) - _mean(_share_cost(baseline, before))
     routed = _mean(_routing_cost(baseline, since)) - _mean(_routing_cost(baseline, before))
-    usual, placed, served = (
-        tokens.sum(axis=0)
-        for tokens in (
-            shares.served(since, placed=False),
-            shares.served(since, placed=True),
-            since.served(),
-        )
-    )
     by_routing = routed > whole / 2
-    lost = usual - placed if by_routing else placed - served
-    cheaper_than_computing = np.maximum(baseline.fit.coefficients[1] - baseline.fit.coefficients[2:5], 0)
-    worst = int(np.argmax(lost * cheaper_than_computing))
-    tier = list(Tier)[worst]
-    kept = float(served[worst] / max(usual[worst], 1.0))
+    now, then = (_lost_tokens(baseline, seen, by_routing=by_routing) for seen in (since, before))
+    tokens, seconds = now.tokens - then.tokens, now.seconds - then.seconds
+    costs = np.where(tokens > 0, seconds, 0.0)
+    # Most of the rise may be that a tier slower than computing serves instead: then what was lost says whose.
+    tier = list(Tier)[int(np.argmax(costs if costs.max() > max(seconds.mean(), 0) else tokens))]
+    usual = baseline.shares.served(since, placed=False).sum(axis=0)
+    left = since.served().sum(axis=0) / np.maximum(usual, 1.0)
+    kept = {one: float(share) for one, share in zip(Tier, left, strict=True)}
     if by_routing:
-        return tier, Reason.ROUTING, kept
-    if tier is Tier.L2 and _shrunk(pool):
-        return tier, Reason.WORKER_LOST, kept
-    if _differs_by_seed(baseline.past, since):
-        return Tier.L2, Reason.SEED, kept
-    if tier is Tier.L2 and _full(pool):
-        return tier, Reason.POOL_FULL, kept
-    return tier, Reason.EVICTIONS, kept
+        return tier, Reason.ROUTING, kept[tier]
+    if tier is Tier.L2 and _shrunk(pools):
+        return tier, Reason.WORKER_LOST, kept[tier]
+    if _differs_by_seed(before, since):
+        return Tier.L2, Reason.SEED, kept[Tier.L2]
+    if tier is Tier.L2 and _full(pools):
+        return tier, Reason.POOL_FULL, kept[tier]
+    return tier, Reason.EVICTIONS, kept[tier]
+
+
+class _Lost(NamedTuple):
+    """What L0, L1 and L2 serve less than is usual, a request: tokens, and seconds to compute them: (3,)."""
+
+    tokens: FloatArray
+    seconds: FloatArray
+
+
+def _lost_tokens(baseline: Baseline, seen: Observations, *, by_routing: bool) -> _Lost:
+    """By the router: what is usual less what is where requests were sent; by the caches: that less hits."""
+    placed = baseline.shares.served(seen, placed=True)
+    usual, left = (
+        (baseline.shares.served(seen, placed=False), placed) if by_routing else (placed, seen.served())
+    )
+    lost = usual - left
+    _, computed, *loaded, pair = baseline.fit.coefficients
+    # A token that is computed makes a pair with each that is cached, and fewer are with every token lost:
+    # half-way between all and those that are left, the pairs of all tiers add up to what TTFT is fitted on.
+    cached = (usual + left).sum(axis=1) / 2
+    seconds = lost.sum(axis=0) * (computed - np.array(loaded)) + pair * (cached @ lost)
+    return _Lost(lost.mean(axis=0), seconds / len(lost))
 
 
 def _differs_by_seed(before: Observations, since: Observations) -> bool:
@@ -236,14 +257,14 @@ def _factor(cause: Cause, model: PartsModel, before: Observations, since: Observ
     return float(np.median(rest / model.rest.seconds(since.tokens())))
 
 
-def _shrunk(pool: PoolReadings) -> bool:
-    before, since = pool.capacity_before, pool.capacity_since
-    return before is not None and since is not None and since < LOST_CAPACITY_RATIO * before
+def _shrunk(pools: Pools) -> bool:
+    return any(one.capacity_since < LOST_CAPACITY_RATIO * one.capacity_before for one in pools)
 
 
-def _full(pool: PoolReadings) -> bool:
-    used, capacity = pool.used_since, pool.capacity_since
-    return used is not None and capacity is not None and used >= FULL_RATIO * capacity > 0
+def _full(pools: Pools) -> bool:
+    return any(
+        one.used_since is not None and one.used_since >= FULL_RATIO * one.capacity_since > 0 for one in pools
+    )
 
 
 def _mean(values: FloatArray) -> float:

@@ -19,7 +19,7 @@ from tierscope.analytics.regression.attribution import (
     Attribution,
     Cause,
     PartsModel,
-    PoolReadings,
+    Pools,
     attribute,
     fit_parts,
     rises,
@@ -54,7 +54,7 @@ class DetectorSettings:
 DEFAULTS = DetectorSettings()
 LEAST_BASELINE_REQUESTS = 500
 """Fewer say too little of what is usual."""
-NO_READINGS = PoolReadings()
+NO_READINGS: Pools = ()
 MEDIAN_ERROR = 1.25
 """Standard error of the median of n normal values, times the root of n."""
 DATING_SECONDS = 60.0
@@ -79,7 +79,7 @@ class Regression:
     """Requests since the change that this rests on."""
     ratio: float
     extra_seconds: float
-    """Mean of what a request waits longer than it would have."""
+    """What a request of median TTFT since then waits longer than it would have, by `ratio`."""
     attribution: Attribution
     rollout_unix_seconds: float | None = None
     """The rollout it came after, if one was shortly before."""
@@ -170,7 +170,7 @@ class Detector:
                 self._learning = NO_OBSERVATIONS
         self._forget_shares()
 
-    def feed(self, seen: Observations, pool: PoolReadings = NO_READINGS) -> Regression | None:
+    def feed(self, seen: Observations, pools: Pools = NO_READINGS) -> Regression | None:
         """Take the next requests; returns a regression when one is raised by them."""
         if not len(seen.prompt):
             return None
@@ -182,7 +182,7 @@ class Detector:
         if self.state is State.RAISED:
             self._look_again()
             return None
-        found = self._watch(seen, pool)
+        found = self._watch(seen, pools)
         if found is None and self._pending_since is None:
             self._learn_new_usual()
         return found
@@ -232,7 +232,7 @@ class Detector:
         windows = settings.run_length_requests / WINDOW_REQUESTS
         return PageHinkley(drift, threshold_for(windows, drift, error))
 
-    def _watch(self, seen: Observations, pool: PoolReadings) -> Regression | None:
+    def _watch(self, seen: Observations, pools: Pools) -> Regression | None:
         if self._pending_since is None:
             self._pending_since = self._changed_at(seen)
         if self._pending_since is None:
@@ -240,7 +240,7 @@ class Detector:
         since = self._since(self._pending_since)
         if len(since.prompt) < self.settings.judged_requests:
             return None
-        found = self._judge(since, self._pending_since, pool)
+        found = self._judge(since, self._pending_since, pools)
         self._pending_since = None
         self._forget()
         if found.ratio < 1 + (self.settings.minimum_effect - 1) / 2:
@@ -302,7 +302,7 @@ class Detector:
     def _since(self, unix_seconds: float) -> Observations:
         return self._recent.since(unix_seconds)
 
-    def _judge(self, since: Observations, changed_unix_seconds: float, pool: PoolReadings) -> Regression:
+    def _judge(self, since: Observations, changed_unix_seconds: float, pools: Pools) -> Regression:
         assert self.baseline is not None
         assert self._model is not None
         ratio, extra = self._effect(since)
@@ -317,7 +317,7 @@ class Detector:
             requests=len(since.prompt),
             ratio=ratio,
             extra_seconds=extra,
-            attribution=attribute(self.baseline, self._model, since, pool),
+            attribution=attribute(self.baseline, self._model, since, pools),
             rollout_unix_seconds=rollout if came_after else None,
         )
 

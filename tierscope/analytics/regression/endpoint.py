@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tierscope.analytics.regression.attribution import PoolReadings
+from tierscope.analytics.regression.attribution import PoolReadings, Pools
 from tierscope.analytics.regression.detector import DEFAULTS, Detector, DetectorSettings, Regression, State
 from tierscope.analytics.regression.engines import Engines
 from tierscope.analytics.regression.groups import Group, Groups
@@ -31,24 +31,39 @@ FORGOTTEN_SECONDS = 86_400.0
 
 
 class PoolHistory:
-    """The pool's readings, oldest first; those older than `POOL_MEMORY_SECONDS` are forgotten."""
+    """Pools' readings by holder, oldest first; those older than `POOL_MEMORY_SECONDS` are forgotten."""
 
     def __init__(self) -> None:
-        self._samples: deque[TierSample] = deque()
+        self._of: dict[str, deque[tuple[float, float, float | None]]] = {}
+        """When, how large, and how much of it is used."""
 
     def add(self, samples: Sequence[TierSample]) -> None:
-        """Take the next readings; those of other tiers are left out."""
-        self._samples += [sample for sample in samples if sample.tier is Tier.L2]
+        """Take the next readings, in order for each holder.
 
-    def until(self, unix_seconds: float) -> PoolReadings:
-        """The pool as it was then, and the largest it had been."""
-        while self._samples and self._samples[0].at_unix_seconds < unix_seconds - POOL_MEMORY_SECONDS:
-            self._samples.popleft()
-        told = [sample for sample in self._samples if sample.at_unix_seconds <= unix_seconds]
-        capacities = [sample.capacity_bytes for sample in told if sample.capacity_bytes is not None]
-        if not capacities:
-            return PoolReadings()
-        return PoolReadings(max(capacities), capacities[-1], told[-1].used_bytes)
+        Those of other tiers, and those that tell no size, are left out: an engine's view of a pool has none.
+        """
+        for one in samples:
+            if one.tier is Tier.L2 and one.capacity_bytes is not None:
+                reading = one.at_unix_seconds, one.capacity_bytes, one.used_bytes
+                self._of.setdefault(one.holder, deque()).append(reading)
+
+    def until(self, unix_seconds: float) -> Pools:
+        """Each pool as it was then, and the largest it had been."""
+        self._forget(unix_seconds - POOL_MEMORY_SECONDS)
+        pools = []
+        for readings in self._of.values():
+            told = [reading for reading in readings if reading[0] <= unix_seconds]
+            if told:
+                _, capacity, used = told[-1]
+                pools.append(PoolReadings(max(size for _, size, _ in told), capacity, used))
+        return tuple(pools)
+
+    def _forget(self, before_unix_seconds: float) -> None:
+        for holder, readings in tuple(self._of.items()):
+            while readings and readings[0][0] < before_unix_seconds:
+                readings.popleft()
+            if not readings:
+                del self._of[holder]
 
 
 class Found(NamedTuple):
@@ -90,11 +105,11 @@ class Watched:
         if risen is not None:
             self._before, self.detector = self.detector, risen
 
-    def feed(self, part: Observations, pool: PoolReadings) -> Regression | None:
+    def feed(self, part: Observations, pools: Pools) -> Regression | None:
         """Take the next requests of the group; returns a regression when one is raised by them."""
-        found = self.detector.feed(part, pool)
+        found = self.detector.feed(part, pools)
         if self._before is not None:
-            self._before.feed(part, pool)
+            self._before.feed(part, pools)
             if self._before.state is not State.RAISED:  # all is as it was before either
                 self.detector, self._before = self._before, None
         return found
@@ -134,7 +149,7 @@ class EndpointWatch:
         self._groups = Groups()
         self._seen = SeenBlocks(remembered)
         self._engines = Engines()
-        self._pool = PoolHistory()
+        self._pools = PoolHistory()
 
     def detectors(self) -> dict[Group, Detector]:
         """Those of the groups that serve; one that does not while others do is left out."""
@@ -159,7 +174,7 @@ class EndpointWatch:
 
         Returns the regressions that were raised.
         """
-        self._pool.add(samples)
+        self._pools.add(samples)
         changes = {(at, True) for at in changes_unix_seconds}
         for one in self._watched.values():
             one.expect(changes)
@@ -199,7 +214,7 @@ class EndpointWatch:
             watched = self._watched.get(group) or self._begin(group, float(part.at_unix_seconds[0]), changes)
             watched.pass_rollouts(until)
             watched.served_unix_seconds = until
-            raised = watched.feed(part, self._pool.until(until))
+            raised = watched.feed(part, self._pools.until(until))
             if raised is not None:
                 found.append(Found(group, raised))
         return found

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from tests.requests_seen import draw
-from tierscope.analytics.regression.attribution import Cause, PoolReadings, Reason, attribute, fit_parts
+from tierscope.analytics.regression.attribution import (
+    Cause,
+    PoolReadings,
+    Pools,
+    Reason,
+    attribute,
+    fit_parts,
+)
 from tierscope.analytics.regression.baseline import calibrate
 from tierscope.analytics.regression.detector import NO_READINGS, Detector, DetectorSettings, State
 from tierscope.analytics.regression.endpoint import Found
@@ -31,17 +38,17 @@ def _learnt() -> Detector:
     return detector
 
 
-def watched(pool: PoolReadings = NO_READINGS, after: int = 1500, **change):
+def watched(pools: Pools = NO_READINGS, after: int = 1500, **change):
     """A detector that learnt and watched, and then a change."""
     rng = np.random.default_rng(2)
     detector = deepcopy(_learnt())
-    found = feed(detector, draw(rng, after, at=CHANGE, **change), pool)
+    found = feed(detector, draw(rng, after, at=CHANGE, **change), pools)
     return detector, found, rng
 
 
-def feed(detector, seen, pool=NO_READINGS):
+def feed(detector, seen, pools=NO_READINGS):
     raised = [
-        detector.feed(seen.take(slice(start, start + 50)), pool) for start in range(0, len(seen.prompt), 50)
+        detector.feed(seen.take(slice(start, start + 50)), pools) for start in range(0, len(seen.prompt), 50)
     ]
     return [one for one in raised if one is not None]
 
@@ -119,9 +126,9 @@ def test_one_slow_request_at_night_is_bad_luck_and_six_tenths_more_of_many_is_no
 
 def test_a_pool_that_shrank_is_to_blame_for_its_loads_and_for_what_it_lost():
     """Its size says what times cannot."""
-    shrunk = PoolReadings(capacity_before=100.0, capacity_since=50.0, used_since=40.0)
+    shrunk = (PoolReadings(capacity_before=100.0, capacity_since=50.0, used_since=40.0),)
 
-    slow, lost = watched(pool=shrunk, l2_speed=6.0)[1], watched(pool=shrunk, seeds_differ=True)[1]
+    slow, lost = watched(shrunk, l2_speed=6.0)[1], watched(shrunk, seeds_differ=True)[1]
 
     assert [one.attribution.reason for one in (*slow, *lost)] == [Reason.WORKER_LOST] * 2
 
