@@ -211,7 +211,7 @@ class Regression:
     ratio: float
     """TTFT over what the prompts explain."""
     extra_seconds: float
-    """What a request waits longer."""
+    """What a request of median TTFT waits longer."""
     cause: str
     """tier_share, tier_speed, queue or engine."""
     tier: str | None
