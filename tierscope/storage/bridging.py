@@ -63,7 +63,8 @@ class CounterBridge:
     ) -> LedgerEntry | None:
         """Return the entry as what it adds to the store; None where it adds nothing.
 
-        Entries that say nothing of what a counter stands at are left as they are.
+        Entries that say nothing of what a counter stands at are left as they are. Raises `BadInput` for one
+        that cannot be measured.
         """
         if isinstance(entry, EngineTokens) and _counts(entry, 6):
             owner = exporter, "engine_tokens", str(entry.engine), entry.model
@@ -74,10 +75,14 @@ class CounterBridge:
         if isinstance(entry, TierActivity) and _counts(entry, 2):
             owner = exporter, f"{entry.tier}_lookups", entry.holder, ""
             told = entry.lookup_hit_tokens or 0, entry.lookup_miss_tokens or 0
-            (hit, missed), since = self._added(cursor, owner, entry, told)
-            if not hit + missed:
+            values, since = self._added(cursor, owner, entry, told)
+            looked_up = max(0, sum(values))
+            if not looked_up:
                 return None
-            return replace(entry, lookup_hit_tokens=hit, lookup_miss_tokens=missed, since_unix_seconds=since)
+            hit = min(max(0, values[0]), looked_up)
+            return replace(
+                entry, lookup_hit_tokens=hit, lookup_miss_tokens=looked_up - hit, since_unix_seconds=since
+            )
         return entry
 
     def keep(self, cursor: duckdb.DuckDBPyConnection) -> None:
@@ -136,12 +141,16 @@ def _fell(known: CounterState, now: CounterState) -> bool:
 
 
 def _split(values: Sequence[int]) -> TokenSplit:
-    """A split of differences. Which tier a load came from may be known better or worse than before.
+    """A split of differences, of which any may be below 0.
 
-    So one tier may have lost to another; their sum has not.
+    Engines count what a prompt hits before they count the prompt, and which tier a load came from may be
+    known better or worse than before: one origin may have lost to another. The prompt is what it grew by.
     """
     prompt, l0, l1, l2, _, computed = values
-    loads = max(0, prompt - l0 - computed)
+    prompt = max(0, prompt)
+    l0 = min(max(0, l0), prompt)
+    computed = min(max(0, computed), prompt - l0)
+    loads = prompt - l0 - computed
     l1 = min(max(0, l1), loads)
     l2 = min(max(0, l2), loads - l1)
     return TokenSplit(prompt, l0, l1, l2, loads - l1 - l2, computed)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import duckdb
 import pyarrow as pa
 
+from tierscope.domain.errors import BadInput
 from tierscope.domain.events import (
     BlockEvent,
     EngineTokens,
@@ -135,6 +136,11 @@ class Appended:
     refused: int = 0
     first_refusal: str | None = None
 
+    def refuse(self, entry: LedgerEntry, error: Exception) -> None:
+        """Count an entry that cannot be stored; the first one is named."""
+        self.refused += 1
+        self.first_refusal = self.first_refusal or f"{_name(entry)}: {error}"
+
 
 def write(
     cursor: duckdb.DuckDBPyConnection,
@@ -151,8 +157,8 @@ def write(
     `joins_coverage` False leaves complete intervals of a minute rows of their own, for a store in which
     changing rows of old files is dear; they mean the same.
     """
-    found, begun, late = _sorted_out(cursor, plan, bridge, first_hour)
-    appended = Appended(repeated_batches=plan.repeated_batches, late=late)
+    appended = Appended(repeated_batches=plan.repeated_batches)
+    found, begun = _sorted_out(cursor, plan, bridge, first_hour, appended)
     by_kind = _by_kind(found)
     try:
         _write_entries(cursor, by_kind, encoder, appended.rows)
@@ -181,28 +187,50 @@ def stored_states(cursor: duckdb.DuckDBPyConnection) -> dict[Run, FeedState]:
 
 
 def _sorted_out(
-    cursor: duckdb.DuckDBPyConnection, plan: Plan, bridge: CounterBridge, first_hour: int | None
-) -> tuple[Found, Sequence[tuple[int, BlockEvent]], int]:
-    """What there is to write; which holders began, by feed; and how many entries came late."""
+    cursor: duckdb.DuckDBPyConnection,
+    plan: Plan,
+    bridge: CounterBridge,
+    first_hour: int | None,
+    appended: Appended,
+) -> tuple[Found, Sequence[tuple[int, BlockEvent]]]:
+    """What there is to write, and which holders began, by feed; counts what came late or is refused."""
     found: list[tuple[int, Sequence[LedgerEntry]]] = []
     begun: list[tuple[int, BlockEvent]] = []
-    late = 0
     for feed, batch in plan.batches:
         for kind, neighbours in groupby(batch.entries, type):
             entries = list(neighbours)
             if kind in COUNTED:
-                measured = (bridge.measured(cursor, batch.position.exporter, entry) for entry in entries)
-                entries = [entry for entry in measured if entry is not None]
+                entries = _measured(cursor, batch.position.exporter, entries, bridge, appended)
             elif kind is BlockEvent:
                 entries, beginnings = _without_beginnings(cast("list[BlockEvent]", entries))
                 begun += [(feed, event) for event in beginnings]
             if first_hour is not None and kind in _RAW_TIMES:
                 at, first_second = _RAW_TIMES[kind], first_hour * 3600
                 told, entries = entries, [entry for entry in entries if not at(entry) < first_second]
-                late += len(told) - len(entries)
+                appended.late += len(told) - len(entries)
             if entries:
                 found.append((feed, entries))
-    return found, begun, late
+    return found, begun
+
+
+def _measured(
+    cursor: duckdb.DuckDBPyConnection,
+    exporter: str,
+    entries: Iterable[LedgerEntry],
+    bridge: CounterBridge,
+    appended: Appended,
+) -> list[LedgerEntry]:
+    """What entries of counters add to the store; one that cannot be measured is refused, the others stay."""
+    found = []
+    for entry in entries:
+        try:
+            measured = bridge.measured(cursor, exporter, entry)
+        except BadInput as error:
+            appended.refuse(entry, error)
+        else:
+            if measured is not None:
+                found.append(measured)
+    return found
 
 
 def _without_beginnings(events: Sequence[BlockEvent]) -> tuple[list[LedgerEntry], list[BlockEvent]]:
@@ -294,8 +322,7 @@ def _storable(found: Found, appended: Appended) -> Found:
                 _, as_table = _KINDS[type(entry)]
                 as_table([entry], [feed])
             except (KeyError, *UNSTORABLE) as error:
-                appended.refused += 1
-                appended.first_refusal = appended.first_refusal or f"{_name(entry)}: {error}"
+                appended.refuse(entry, error)
             else:
                 kept.append((feed, [entry]))
     return kept

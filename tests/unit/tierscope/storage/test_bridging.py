@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.ledgers import ENGINES, START, batch, split_of
+from tierscope.domain.errors import BadInput
 from tierscope.domain.events import CounterState, EngineTokens, TierActivity
 from tierscope.domain.requests import NO_TOKENS, TokenSplit
 from tierscope.domain.selection import Selection
@@ -104,6 +105,50 @@ def test_a_load_whose_tier_is_told_differently_stays_a_load(store):
     assert stored(store) == TokenSplit(150, l1=60, external=30, computed=60)
 
 
+def test_hits_that_are_counted_before_their_prompt_are_part_of_no_other(store):
+    """An exporter that reads between the two finds more hits, and fewer computed tokens, of one sum."""
+    store.append(batch(0, told(1, NO_TOKENS, NO_TOKENS)))
+    store.append(batch(1, told(2, NO_TOKENS, TokenSplit(1000, l0=400, computed=600))))
+    store.append(batch(0, told(9, NO_TOKENS, TokenSplit(1000, l0=700, computed=300)), incarnation=8))
+    store.append(batch(1, told(10, NO_TOKENS, TokenSplit(1500, l0=700, computed=800)), incarnation=8))
+
+    assert stored(store) == TokenSplit(1500, l0=400, computed=1100)
+
+
+def test_lookups_of_which_more_missed_than_before_are_not_negative(store):
+    """A hit or a miss that became the other is no lookup."""
+
+    def lookups(at, hit, missed):
+        total = CounterState(FIRST, (hit, missed))
+        return TierActivity(Tier.L0, str(ENGINES[0]), START, START + at, 0, 0, total=total)
+
+    store.append([batch(0, lookups(1, 0, 0)), batch(1, lookups(2, 10, 20)), batch(2, lookups(3, 5, 30))])
+
+    with store.reader()._database.reading() as cursor:
+        found = cursor.execute(
+            "SELECT lookup_hit_tokens, lookup_miss_tokens FROM tier_activity ORDER BY ALL"
+        ).fetchall()
+    assert found == [(0, 5), (10, 20)]
+
+
+def test_an_entry_that_cannot_be_measured_is_refused_by_name(store, monkeypatch):
+    """Whatever it is: its neighbours are stored, and the writer goes on."""
+
+    def unmeasurable(values):
+        if values[0] == 13:
+            raise BadInput("thirteen tokens", where="TokenSplit", fix="none")
+        return TokenSplit(values[0], computed=values[0])
+
+    monkeypatch.setattr("tierscope.storage.bridging._split", unmeasurable)
+    store.append(batch(0, prompts(1, 0, 0)))
+
+    result = store.append(batch(1, prompts(2, 0, 13), prompts(3, 0, 33)))
+
+    assert (result.refused, result.rows["engine_tokens"]) == (1, 1)
+    assert "EngineTokens" in result.first_refusal
+    assert "thirteen tokens" in result.first_refusal
+
+
 def test_lookups_are_measured_like_prompts(store):
     """Tokens looked up while no exporter ran are in the next row."""
 
@@ -137,18 +182,25 @@ def test_what_an_append_that_failed_had_measured_is_measured_again(store, monkey
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
-        st.tuples(st.integers(0, 50), st.sampled_from(["told", "lost", "run", "engine", "store"])),
+        st.tuples(
+            st.integers(0, 50),
+            st.sampled_from(["told", "lost", "run", "engine", "store"]),
+            st.tuples(*[st.integers(0, 1000)] * 4),
+        ),
         max_size=20,
     )
 )
 def test_however_readers_come_and_go_the_sum_is_the_engines(places, steps):
-    """Whatever is lost or begins anew: the store has what was counted by the last reading that arrived."""
+    """The store has what was counted by the last reading that arrived.
+
+    Whatever is lost or begins anew, and however each reading splits it: any part may fall for itself.
+    """
     place = places()
     store = Store.open(*place, clock=lambda: START)
     run = sequence = ended = total = 0
     store.append(batch(sequence, prompts(0, 0, 0, began=START), incarnation=run))
     began = START
-    for at, (tokens, what) in enumerate(steps, start=1):
+    for at, (tokens, what, shares) in enumerate(steps, start=1):
         total += tokens
         if what == "engine":  # what it counts after its last reading dies with it
             ended, total, began = stored(store).prompt, tokens, START + at
@@ -159,7 +211,8 @@ def test_however_readers_come_and_go_the_sum_is_the_engines(places, steps):
             store = Store.open(*place, clock=lambda: START)
         sequence += 1
         if what != "lost":
-            store.append(batch(sequence, prompts(at, 0, total, began=began), incarnation=run))
+            reading = told(at, NO_TOKENS, split_of(total, *shares), began=began)
+            assert not store.append(batch(sequence, reading, incarnation=run)).refused
             assert stored(store).prompt == ended + total
     store.close()
 
