@@ -13,6 +13,9 @@ from tierscope.domain.names import Beginning
 from tierscope.domain.requests import TokenSplit
 from tierscope.domain.trace import FloatArray, Int32Array, Int64Array, UInt64Array
 
+MOST_UNIX_SECONDS = 7e12
+"""The times we store lie between this and its negative, so that every `hour` fits an INTEGER."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:

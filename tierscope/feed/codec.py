@@ -14,6 +14,7 @@ import msgspec
 from tierscope.domain.batch import FeedBatch, FeedPosition
 from tierscope.domain.errors import BadInput
 from tierscope.domain.events import LedgerEntry
+from tierscope.domain.window import MOST_UNIX_SECONDS
 from tierscope.feed.wire import WIRE_KINDS, WIRE_OF, EntryWire
 
 VERSION = 1
@@ -99,7 +100,7 @@ def decode_batch(
     """
     try:
         batch = _BATCH.decode(payload)
-        if batch.version == VERSION:
+        if batch.version == VERSION and _out_of_bounds(batch) is None:
             position = FeedPosition(batch.exporter, batch.incarnation, batch.sequence)
             return FeedBatch(
                 position, batch.at_unix_seconds, tuple(entry.domain() for entry in batch.entries)
@@ -132,15 +133,28 @@ def _decode_piecewise(payload: bytes, unknown: Counter[str], where: str) -> Feed
 def _envelope(payload: bytes, where: str) -> _Envelope:
     try:
         version = _VERSIONED.decode(payload).version
-        if version == VERSION:
-            return _ENVELOPE.decode(payload)
+        envelope = _ENVELOPE.decode(payload) if version == VERSION else None
     except UNREADABLE as error:
         _refuse(f"a feed batch cannot be read: {_named(error, _Envelope)}", where, error)
+    if envelope is not None:
+        if (wrong := _out_of_bounds(envelope)) is not None:
+            raise BadInput(f"a feed batch cannot be stored: {wrong}", where=where, fix=FIX)
+        return envelope
     raise BadInput(
         f"a feed batch has version {version}, this release reads version {VERSION}",
         where=where,
         fix="upgrade this process to the exporter's release, collectors first",
     )
+
+
+def _out_of_bounds(header: _Envelope | _Batch) -> str | None:
+    """Which number of a batch's header no store can hold. A time that is no number is mended later."""
+    for name, number in (("incarnation", header.incarnation), ("sequence", header.sequence)):
+        if not 0 <= number < 1 << 63:
+            return f"`{name}` is {number}"
+    if abs(header.at_unix_seconds) > MOST_UNIX_SECONDS:
+        return f"`at_unix_seconds` is {header.at_unix_seconds}"
+    return None
 
 
 def _decode_entry(raw: msgspec.Raw, unknown: Counter[str], where: str) -> LedgerEntry | None:

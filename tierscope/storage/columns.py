@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-MOST_UNIX_SECONDS = 7e12
-"""The times we store lie between this and its negative, so that every `hour` fits an INTEGER."""
-
 DAY_SECONDS = 86400
 
 ARROW_TYPES = {

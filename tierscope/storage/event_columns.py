@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from tierscope.domain.events import BlockEvent
 from tierscope.domain.trace import UInt64Array
-from tierscope.storage.columns import DAY_SECONDS, MOST_UNIX_SECONDS
+from tierscope.domain.window import MOST_UNIX_SECONDS
+from tierscope.storage.columns import DAY_SECONDS
 from tierscope.storage.rows import hash_lists, row_id
 from tierscope.storage.schema import BLOCK_EVENTS
 

@@ -27,8 +27,9 @@ from tierscope.domain.hashes import HASH_BYTES, Hashes, PackedHashes, pack_hashe
 from tierscope.domain.pool import PoolFiles, PoolTraffic
 from tierscope.domain.requests import RequestRecord, TokenSplit
 from tierscope.domain.tiers import Tier
+from tierscope.domain.window import MOST_UNIX_SECONDS
 from tierscope.storage.chains import Delta, Partition
-from tierscope.storage.columns import DAY_SECONDS, MOST_UNIX_SECONDS, Table
+from tierscope.storage.columns import DAY_SECONDS, Table
 
 Row = tuple[object, ...]
 

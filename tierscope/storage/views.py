@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tierscope.storage.columns import MOST_UNIX_SECONDS, Column
+from tierscope.domain.window import MOST_UNIX_SECONDS
+from tierscope.storage.columns import Column
 
 _ALL_TIME = f"{-MOST_UNIX_SECONDS}, nextafter({MOST_UNIX_SECONDS}::DOUBLE, 'infinity'::DOUBLE)"
 

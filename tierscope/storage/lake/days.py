@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import duckdb
 
-from tierscope.storage.columns import MOST_UNIX_SECONDS
+from tierscope.domain.window import MOST_UNIX_SECONDS
 from tierscope.storage.database import Database
 from tierscope.storage.days import TIMES, counted, filling, number_of_day
 from tierscope.storage.lake.failures import StoreContended

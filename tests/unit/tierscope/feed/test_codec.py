@@ -171,6 +171,33 @@ def test_what_cannot_be_read_is_named(change, named):
     assert named in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "number", "named"),
+    [
+        (2, 2**63, "`incarnation` is 9223372036854775808"),
+        (2, -1, "`incarnation` is -1"),
+        (3, 2**63, "`sequence` is 9223372036854775808"),
+        (3, -1, "`sequence` is -1"),
+        (4, 7.1e12, "`at_unix_seconds` is 7100000000000.0"),
+        (4, -9e12, "`at_unix_seconds` is -9000000000000.0"),
+    ],
+)
+@pytest.mark.parametrize("read", [decode_batch, read_position])
+def test_a_header_that_no_store_can_hold_is_refused(read, place, number, named):
+    """It would end the writer for every feed."""
+    payload = rewritten(batch_of(SAMPLE), lambda plain: plain.__setitem__(place, number))
+
+    with pytest.raises(BadInput, match=named):
+        read(payload)
+
+
+def test_a_time_that_is_no_number_is_read():
+    """The store has a clock of its own."""
+    payload = rewritten(batch_of(SAMPLE), lambda plain: plain.__setitem__(4, float("nan")))
+
+    assert decode_batch(payload).entries == (SAMPLE,)
+
+
 def test_an_entry_that_contradicts_itself_is_named():
     """A split that does not add up is refused like on the exporter's side."""
     entry = ["engine_tokens", ["n", "e", "p", 0], "m", 1.0, 2.0, [9, 1, 1, 1, 1, 1]]
