@@ -15,7 +15,7 @@ def forget(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> dict[str,
 
     Chains of other requests that begin with a deleted row's are written whole first. Hashes of blocks that
     no request is left to name are taken out of `block_events`; what these rows count stays. Hourly sums name
-    neither tenants nor sessions, so those of one are left.
+    neither tenants nor sessions, so those of one are left. What cache servers tell of themselves is nobody's.
     """
     deleted: Counter[str] = Counter()
     values = selection.parts()
@@ -33,7 +33,7 @@ def forget(cursor: duckdb.DuckDBPyConnection, selection: Selection) -> dict[str,
     return dict(deleted)
 
 
-_COUNTERS_OF_ENGINES = "kind IN ('engine_tokens', 'l0_lookups')"
+_BY_HOLDER = ("block_events", "hourly_blocks", "tier_samples", "tier_activity", "tier_transfers")
 
 
 def _where(selection: Selection) -> str:
@@ -48,16 +48,21 @@ def _others(selection: Selection) -> Iterator[tuple[str, str]]:
     for table in ("hourly_requests", "engine_tokens", "deployments"):
         yield table, _where(selection)
     prefix = "$namespace || '/'" + (" || $endpoint || '/'" if "endpoint" in parts else "")
-    conditions = [_COUNTERS_OF_ENGINES]
+    conditions = [_is_engine("owner")]
     conditions += [f"starts_with(owner, {prefix})"] if "namespace" in parts else []
     conditions += ["model = $model"] if "model" in parts else []
     yield "counter_states", " AND ".join(conditions)
     if "model" in parts:
         return
     yield "recommendations", _where(selection)
-    for table in ("block_events", "hourly_blocks", "tier_samples"):
-        yield table, f"tier = 'l0' AND starts_with(holder, {prefix})"
+    for table in _BY_HOLDER:  # an engine may hold any tier
+        yield table, f"{_is_engine('holder')} AND starts_with(holder, {prefix})"
     yield "coverage", f"kind IN ('vllm_metrics', 'vllm_events', 'vllm_hook') AND starts_with(owner, {prefix})"
+
+
+def _is_engine(column: str) -> str:
+    """Names of engines have four parts; those of cache servers, which endpoints may share, have fewer."""
+    return f"len({column}) - len(replace({column}, '/', '')) = 3"
 
 
 def _count(

@@ -9,16 +9,42 @@ import pytest
 from tests.ledgers import ENGINES, START, admission, batch, chain_of
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import BadInput
-from tierscope.domain.events import BlockAction, BlockEvent, EngineTokens, EvictionReason, TierSample
+from tierscope.domain.events import (
+    BlockAction,
+    BlockEvent,
+    CounterState,
+    EngineTokens,
+    EvictionReason,
+    TierActivity,
+    TierSample,
+    TierTransfer,
+    TransferAction,
+)
 from tierscope.domain.identity import EngineId
 from tierscope.domain.selection import Selection
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import TimeSpan
+from tierscope.storage.retention import Keeping
 from tierscope.storage.store import Store
 
 ALL_TIME = TimeSpan(0.0, 1e11)
 OTHER = EngineId("prod", "code", "code-0", 0)
 SECRET = 77
+
+
+def told_by(holder):
+    """What a cache tells of its L1 and L2, in an engine's process or in a pod of its own."""
+    return [
+        row
+        for tier in (Tier.L1, Tier.L2)
+        for row in (
+            TierSample(tier, holder, START, used_bytes=3.0),
+            TierActivity(tier, holder, START, START + 5, 1, 2, total=CounterState(START, (10, 20))),
+            TierTransfer(tier, holder, TransferAction.LOAD, START + 1, moved_blocks=2),
+            BlockEvent(tier, holder, BlockAction.STORED, chain_of("xyz"), START + 2),
+            BlockEvent(tier, holder, BlockAction.STORED, chain_of("xyz"), START - 7200),
+        )
+    ]
 
 
 @pytest.fixture
@@ -41,6 +67,7 @@ def store(places):
                 admission("xyz", name="elsewhere", engine=OTHER),
                 evicted,
                 TierSample(Tier.L0, str(OTHER), START, used_blocks=3),
+                *told_by(str(OTHER)),
                 EngineTokens(OTHER, "model", START, START + 5, admission("xyz").tokens),
             )
         )
@@ -80,7 +107,7 @@ def test_hashes_that_only_the_tenant_used_are_in_no_row(store):
     """Block events keep how many blocks they were about and lose the hashes nobody else can name."""
     store.forget(Selection(salt_hash=SECRET))
 
-    events = ask(store, "SELECT blocks, block_hashes, parent_hash FROM block_events")
+    events = ask(store, "SELECT blocks, block_hashes, parent_hash FROM block_events WHERE tier = 'l0'")
     assert events == [(6, list(chain_of("abc")), None)]
     own = set(chain_of("abcdxy")) - set(chain_of("abcef"))
     for (hashes,) in ask(store, "SELECT new_hashes FROM requests"):
@@ -125,6 +152,29 @@ def test_an_endpoint_leaves_nothing_but_positions(store):
         "feed_positions": 1,
         "schema_version": 1,
     }
+
+
+def test_what_a_cache_server_tells_is_not_the_endpoints(store):
+    """It may serve others: a pod whose name begins like an endpoint's, and an endpoint of another name."""
+    kept = ("prod/code", "prod/code-lmcache-0", str(replace(OTHER, endpoint="code-2")))
+    store.append(batch(1, *(entry for holder in kept for entry in told_by(holder))))
+
+    store.forget(Selection(namespace="prod", endpoint="code"))
+
+    for table in ("tier_samples", "tier_activity", "tier_transfers", "block_events"):
+        holders = {name for (name,) in ask(store, f"SELECT DISTINCT holder FROM {table}")}
+        assert holders - {str(ENGINES[0])} == set(kept)
+    assert {name for (name,) in ask(store, "SELECT owner FROM counter_states")} == set(kept)
+
+
+def test_an_engines_sums_of_every_tier_go_with_it(store):
+    """Also of hours whose events are gone."""
+    store.retain(Keeping(raw_seconds=3600, hourly_seconds=86400))
+    assert ask(store, "SELECT count(*) FROM hourly_blocks") == [(2,)]
+
+    store.forget(Selection(namespace="prod", endpoint="code"))
+
+    assert ask(store, "SELECT count(*) FROM hourly_blocks") == [(0,)]
 
 
 def test_forgetting_nobody_is_refused():
