@@ -37,9 +37,11 @@ _ASIDE = "nothing was changed; move the file away, or restore a copy of it"
 
 _LOG_DAMAGED = re.compile(r"Corrupt WAL file: entry at byte position (?P<position>\d+)")
 _DAMAGED = re.compile(
-    r"(?P<why>Corrupt database file|Could not read enough bytes|Failure while replaying WAL file"
-    r"|Checksum[^.]*does not match)[^\n]*"
+    r"(?P<why>Corrupt database file|Could not read enough bytes|Checksum[^.]*does not match)[^\n]*"
 )
+_REPLAY_FAILED = re.compile(r"Failure while replaying WAL file[^\n]*")
+"""Stands before whatever made it fail: damage only where that is nothing the system or memory lacked."""
+
 _DAMAGE_FIX = "its collector sets it aside and begins a new one when it starts; or restore a copy of it"
 
 FILE_FAILURES = (
@@ -84,6 +86,11 @@ FILE_FAILURES = (
         "this process may open no more files",
         "raise its limit of open files (ulimit -n)",
     ),
+    Failure(
+        r"(?P<why>Input/output error|Stale file handle|Transport endpoint is not connected)",
+        "the volume cannot be read or written: {why}",
+        "look at the volume, and the node's kernel log; nothing was changed",
+    ),
 )
 
 
@@ -99,15 +106,11 @@ def explained(error: duckdb.Error, path: Path) -> StoreUnusable:
     """Turn what DuckDB says about the file at `path` into an error a person can act on."""
     text = str(error)
     if (found := _LOG_DAMAGED.search(text) or _DAMAGED.search(text)) is not None:
-        trusted = found.groupdict().get("position")
-        return StoreDamaged(
-            f"the store is damaged: {found.group()}",
-            where=str(path),
-            fix=_DAMAGE_FIX,
-            log_bytes=None if trusted is None else int(trusted),
-        )
+        return _damaged(found, path)
     if (told := found_among(FILE_FAILURES, text, str(path))) is not None:
         return told
+    if (found := _REPLAY_FAILED.search(text)) is not None:
+        return _damaged(found, path)
     first_line = text.strip().partition("\n")[0]
     if isinstance(error, duckdb.IOException | duckdb.FatalException | duckdb.InternalException):
         return StoreUnusable(f"the store is damaged: {first_line}", where=str(path), fix=_ASIDE)
@@ -115,4 +118,14 @@ def explained(error: duckdb.Error, path: Path) -> StoreUnusable:
         f"the store refused a statement: {first_line}",
         where=str(path),
         fix="report this with the release that wrote the file",
+    )
+
+
+def _damaged(found: re.Match[str], path: Path) -> StoreDamaged:
+    trusted = found.groupdict().get("position")
+    return StoreDamaged(
+        f"the store is damaged: {found.group()}",
+        where=str(path),
+        fix=_DAMAGE_FIX,
+        log_bytes=None if trusted is None else int(trusted),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tierscope.storage.failures import explained
+from tierscope.storage.failures import StoreDamaged, explained
 from tierscope.storage.lake.failures import StoreContended, lake_explained
 
 
@@ -29,6 +29,45 @@ def test_what_the_system_refuses_is_no_damage(reason, told):
 
     assert told in error.what
     assert "damaged" not in error.what
+
+
+REPLAYED = 'Failure while replaying WAL file "/data/store.duckdb.wal": {}'
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("Out of Memory Error: failed to pin block of size 256.0 KiB (31.7 MiB/32.0 MiB used)", "no memory"),
+        ('IO Error: Could not read from file "store.duckdb": Input/output error', "Input/output error"),
+        ('IO Error: Could not read from file "store.duckdb": Stale file handle', "Stale file handle"),
+        ('IO Error: Cannot open file "store.duckdb.wal": Too many open files', "no more files"),
+        ('IO Error: Could not write file "store.duckdb": No space left on device', "the disk is full"),
+    ],
+)
+def test_what_kept_a_log_from_being_read_is_no_damage(reason, told):
+    """DuckDB puts the same words before it; the store and its log are whole and stay in their place."""
+    error = explained(duckdb.IOException(REPLAYED.format(reason)), Path("store.duckdb"))
+
+    assert told in error.what
+    assert not isinstance(error, StoreDamaged)
+
+
+@pytest.mark.parametrize(
+    ("reason", "log_bytes"),
+    [
+        ("Corrupt WAL file: entry at byte position 512 computed checksum 1 does not match", 512),
+        ("IO Error: Could not read enough bytes from file: attempted to read 8 bytes from location 4", None),
+        ("Corrupt database file: computed checksum 1 does not match stored checksum 2 in block", None),
+        ("Serialization Error: Failed to deserialize: field id mismatch", None),
+        ("Catalog Error: Table with name requests does not exist!", None),
+    ],
+)
+def test_a_log_that_cannot_be_understood_is_damage(reason, log_bytes):
+    """Known words or none: what was logged cannot be played back."""
+    error = explained(duckdb.IOException(REPLAYED.format(reason)), Path("store.duckdb"))
+
+    assert isinstance(error, StoreDamaged)
+    assert error.log_bytes == log_bytes
 
 
 @pytest.mark.parametrize(
