@@ -110,18 +110,19 @@ class Database:
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
-        """Stop everyone who reads, give the file back for the body's time, then open it anew.
+        """Stop everyone who reads and give the file back for the body's time; the next use opens it anew.
 
-        Until the body has ended, others are told that the store is closed.
+        Until the body has ended, well or not, others are told that the store is closed.
         """
         with self._writing:
             with self._idle:
                 self._closed = True
-            self._disconnect()
-            yield
-            with self._idle:
-                self._connection = self._connect()
-                self._closed = False
+            try:
+                self._disconnect()
+                yield
+            finally:
+                with self._idle:
+                    self._closed = False
 
     def _borrow(self) -> duckdb.DuckDBPyConnection:
         with self._idle:

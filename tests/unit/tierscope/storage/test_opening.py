@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from tests.ledgers import START, Ledger, batch
 from tierscope.domain.errors import StoreUnusable
 from tierscope.domain.window import TimeSpan
+from tierscope.storage import recovery
 from tierscope.storage.duckdb_reader import DuckDbReader
 from tierscope.storage.failures import StoreDamaged
 from tierscope.storage.schema import VERSION
@@ -264,6 +267,73 @@ def test_damage_that_an_append_meets_sets_the_file_aside(stored):
         (feed,) = store.reader().coverage(ALL_TIME)
         assert (feed.received, feed.missing) == (1, 60)
     assert len(list(stored.parent.glob("store.duckdb.damaged-*"))) == 1
+
+
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("step", ["copy", "cut"])
+def test_a_full_disk_keeps_a_damaged_log_as_it_is(logged, step, monkeypatch):
+    """Nothing is left of a copy that did not fit, however often it is tried; with room the store opens."""
+    log = logged.with_name("store.duckdb.wal")
+    flip(log, log.stat().st_size * 3 // 4)
+    found = log.read_bytes()
+
+    def copy_a_part(_, target):
+        target.write_bytes(found[:100])
+        raise NO_SPACE
+
+    for _ in range(2):
+        with monkeypatch.context() as full:
+            if step == "copy":
+                full.setattr(recovery.shutil, "copyfile", copy_a_part)
+            else:
+                full.setattr(recovery.os, "truncate", raising(NO_SPACE))
+            told = refusal(logged)
+        assert "cannot be set aside: No space left" in told.what
+        assert "space" in told.fix
+        assert list(logged.parent.glob("*damaged-*")) == []
+        assert log.read_bytes() == found
+
+    with open_store(logged) as store:
+        assert 59 < store.position("node-1").sequence < 159
+
+
+def test_a_file_whose_log_cannot_be_moved_stays_beside_it(stored, monkeypatch):
+    """One without the other is of no use."""
+    flip(stored, DAMAGED_AT["data"])
+    log = stored.with_name(f"{stored.name}.wal")
+    log.write_bytes(b"log")
+    rename = Path.rename
+
+    def refuse_logs(path, target):
+        if path == log:
+            raise NO_SPACE
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse_logs)
+    damage = StoreDamaged("the store is damaged: a block", where=str(stored), fix="none")
+    with pytest.raises(StoreUnusable, match="cannot be set aside"):
+        recovery.recover(stored, damage, START)
+
+    assert stored.exists()
+    assert log.exists()
+    assert list(stored.parent.glob("*damaged-*")) == []
+
+
+def test_an_append_that_cannot_set_a_damaged_file_aside_can_be_tried_again(stored, monkeypatch):
+    """The store is not closed for good."""
+    with open_store(stored) as store:
+        damage = StoreDamaged("the store is damaged: a block", where=str(stored), fix="none")
+        with monkeypatch.context() as broken:
+            broken.setattr("tierscope.storage.store.write", raising(damage))
+            broken.setattr(Path, "rename", raising(NO_SPACE))
+            with pytest.raises(StoreUnusable, match="cannot be set aside"):
+                store.append(batch(60))
+
+        store.append(batch(60))
+
+        assert store.position("node-1").sequence == 60
 
 
 def raising(error):
