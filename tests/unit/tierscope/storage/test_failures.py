@@ -31,13 +31,16 @@ def test_what_the_system_refuses_is_no_damage(reason, told):
     assert "damaged" not in error.what
 
 
-REPLAYED = 'Failure while replaying WAL file "/data/store.duckdb.wal": {}'
+REPLAYED = '{} Error: Failure while replaying WAL file "/data/store.duckdb.wal": {}'
 
 
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
-        ("Out of Memory Error: failed to pin block of size 256.0 KiB (31.7 MiB/32.0 MiB used)", "no memory"),
+        (
+            "Out of Memory Error: could not allocate block of size 16.0 KiB (282.0 KiB/292.9 KiB used)",
+            "no memory",
+        ),
         ('IO Error: Could not read from file "store.duckdb": Input/output error', "Input/output error"),
         ('IO Error: Could not read from file "store.duckdb": Stale file handle', "Stale file handle"),
         ('IO Error: Cannot open file "store.duckdb.wal": Too many open files', "no more files"),
@@ -46,7 +49,7 @@ REPLAYED = 'Failure while replaying WAL file "/data/store.duckdb.wal": {}'
 )
 def test_what_kept_a_log_from_being_read_is_no_damage(reason, told):
     """DuckDB puts the same words before it; the store and its log are whole and stay in their place."""
-    error = explained(duckdb.IOException(REPLAYED.format(reason)), Path("store.duckdb"))
+    error = explained(duckdb.IOException(REPLAYED.format(*reason.split(" Error: "))), Path("store.duckdb"))
 
     assert told in error.what
     assert not isinstance(error, StoreDamaged)
@@ -55,16 +58,19 @@ def test_what_kept_a_log_from_being_read_is_no_damage(reason, told):
 @pytest.mark.parametrize(
     ("reason", "log_bytes"),
     [
-        ("Corrupt WAL file: entry at byte position 512 computed checksum 1 does not match", 512),
+        ("IO Error: Corrupt WAL file: entry at byte position 512 computed checksum 1 does not match", 512),
         ("IO Error: Could not read enough bytes from file: attempted to read 8 bytes from location 4", None),
-        ("Corrupt database file: computed checksum 1 does not match stored checksum 2 in block", None),
+        (
+            "IO Error: Corrupt database file: computed checksum 1 does not match stored checksum 2 in block",
+            None,
+        ),
         ("Serialization Error: Failed to deserialize: field id mismatch", None),
         ("Catalog Error: Table with name requests does not exist!", None),
     ],
 )
 def test_a_log_that_cannot_be_understood_is_damage(reason, log_bytes):
     """Known words or none: what was logged cannot be played back."""
-    error = explained(duckdb.IOException(REPLAYED.format(reason)), Path("store.duckdb"))
+    error = explained(duckdb.IOException(REPLAYED.format(*reason.split(" Error: "))), Path("store.duckdb"))
 
     assert isinstance(error, StoreDamaged)
     assert error.log_bytes == log_bytes
