@@ -66,9 +66,11 @@ class StoreWriter(Worker):
 
     def _run(self) -> None:
         while (items := self._buffer.take(self._flush_rows, self._flush_seconds)) is not None:
-            self._commit(items)
+            if not self._commit(items):
+                return  # what comes after a hole would say that the hole was never there to be asked for
 
-    def _commit(self, items: Sequence[FeedItem]) -> None:
+    def _commit(self, items: Sequence[FeedItem]) -> bool:
+        """Commit the items, however often it takes; False where the end came first."""
         retry_seconds = FIRST_RETRY_SECONDS
         while True:
             last_try = self._stopping.is_set()
@@ -80,10 +82,10 @@ class StoreWriter(Worker):
                 self._complaints.say("store", error)
             else:
                 self._complaints.over("store")
-                return
+                return True
             if last_try:
                 log.warning("%d feed items are not stored; their exporters will be asked again", len(items))
-                return
+                return False
             self._stopping.wait(retry_seconds)
             retry_seconds = min(2 * retry_seconds, LONGEST_RETRY_SECONDS)
 

@@ -51,6 +51,7 @@ class KubeWatcher(Worker):
         self._settle_seconds = settle_seconds
         self._changed = threading.Event()
         self._current: dict[tuple[str, str], Deployment] = {}
+        self._recorded: dict[tuple[str, str], Deployment] = {}
         self._reflectors = tuple(
             Reflector(api, kind, namespace, self._changed.set, complaints)
             for kind in KINDS
@@ -114,16 +115,20 @@ class KubeWatcher(Worker):
             log.exception("the deployments could not be put together")
             return
         now = {(one.namespace, one.endpoint): one for one in found}
-        for name, deployment in now.items():
-            if self._current.get(name) != deployment:
-                self._keep(deployment)
+        self._recorded = {
+            name: one for name, one in now.items() if self._recorded.get(name) == one or self._keep(one)
+        }
         self._current = now
+        if self._recorded != now:
+            self._changed.set()  # what the store refused is offered again
 
-    def _keep(self, deployment: Deployment) -> None:
+    def _keep(self, deployment: Deployment) -> bool:
+        """Record a deployment; whether the store has it."""
         who = f"the deployment of {deployment.namespace}/{deployment.endpoint}"
         try:
             self._record(deployment)
         except TierscopeError as error:
             self._complaints.say(who, error)
-        else:
-            self._complaints.over(who)
+            return False
+        self._complaints.over(who)
+        return True

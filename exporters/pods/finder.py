@@ -92,8 +92,9 @@ class PodFinder(Worker):
     def _follow(self, pods: Sequence[FoundPod]) -> None:
         """Make what is read that which is there."""
         there = {pod.uid: pod for pod in pods}
-        for uid in self._open.keys() - there.keys():
-            self._leave(uid)
+        for uid, (pod, _) in self._open.items():
+            if uid not in there or there[uid].part != pod.part:  # a new sandbox has another address
+                self._leave(uid)
         for uid, pod in there.items():
             if uid not in self._open and not self._stopping.is_set():
                 self._join_in(pod)

@@ -90,6 +90,22 @@ def test_an_engine_is_read_from_when_its_pod_runs_until_it_is_gone(exporter, api
     assert scrape(exporter).sums(metrics.FEED_BATCHES)[()] > 0
 
 
+def test_a_pod_that_came_back_elsewhere_is_read_there(exporter, api, opened):
+    """A sandbox that is made anew keeps the pod's uid, and has another address."""
+    _, first = publishing(opened, "chat-1", uid="same")
+    api.pods = [first]
+    hook = "vllm_hook:ns/chat/chat-1/0"
+    await_true(lambda: up(exporter).get(hook) == 1, "the pod's hook is read")
+    publisher, again = publishing(opened, "chat-1", uid="same")
+    api.pods = [again]
+
+    def comes() -> bool:
+        publisher.publish(b"x")
+        return scrape(exporter).sums(metrics.SOURCE_MESSAGES, "result", source=hook).get("undecodable", 0) > 0
+
+    await_true(comes, "what it says at its new address is read")
+
+
 def test_an_api_that_fails_takes_nothing_away(exporter, api, opened):
     """What was found before is read on, and the page says that the list is old."""
     _, there = publishing(opened, "chat-1")

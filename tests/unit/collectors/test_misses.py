@@ -69,6 +69,23 @@ def test_every_request_since_the_start_is_counted_once():
     assert set(told(counting)) == set(Cause)
 
 
+def test_what_a_store_that_refused_gets_later_is_counted_then():
+    """Half a minute without requests at the end of what is there may be requests on their way."""
+    clock, reader = [1000.0], StoredRequests()
+    counting = counter(reader, clock, "chat")
+    counting.look()
+    reader.stored_until = 1000
+    clock[0] = 1100.0
+    counting.look()
+    counted = sum(told(counting).values())
+    reader.stored_until = np.inf
+    clock[0] = 1140.0
+    counting.look()
+
+    assert counted == (1000 - 970) // 2 * (PROMPT + PROMPT - 800)
+    assert sum(told(counting).values()) == (1110 - 970) // 2 * (PROMPT + PROMPT - 800)
+
+
 def test_what_another_collector_counts_is_left_to_it():
     """An endpoint that went away and came back is counted from then on."""
     clock = [1000.0]

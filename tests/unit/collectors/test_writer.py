@@ -115,6 +115,25 @@ def test_a_store_that_still_refuses_at_the_end_does_not_hold_it_up():
     assert store.stored == []
 
 
+def test_after_a_batch_that_is_left_to_the_replay_nothing_else_is_stored():
+    """Its feed would stand behind a hole, and its exporter never be asked for it."""
+
+    class OneRefused(FlakyStore):
+        def append(self, items):
+            self.refusals = int(batch(0) in items)
+            return super().append(items)
+
+    store = OneRefused()
+    buffer, writer = running(store)
+    buffer.put([batch(0), batch(1), batch(2)])
+    assert store.tried.wait(30)
+    buffer.put([batch(3), batch(4), batch(5)])
+    writer.stop()
+    writer.join()
+
+    assert store.stored == []
+
+
 def test_rows_and_refusals_are_counted(caplog):
     """What was written is counted by table; what fits no table is counted, and one of it is named."""
     store = FlakyStore()

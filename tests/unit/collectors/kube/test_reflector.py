@@ -17,7 +17,7 @@ from collectors.kube.watcher import KubeWatcher
 from tests.exporting import await_true
 from tests.kubernetes import Objects
 from tierscope.domain.deployment import Objective
-from tierscope.domain.errors import SourceUnreadable
+from tierscope.domain.errors import SourceUnreadable, StoreUnusable
 
 
 @pytest.fixture(autouse=True)
@@ -202,3 +202,25 @@ def test_deployments_are_recorded_once_and_when_they_change():
 
     assert [one.routing.value for one in recorded] == ["prefixaware", "session"]
     assert watcher.deployments() == (recorded[-1],)
+
+
+def test_a_deployment_that_the_store_refused_is_offered_again():
+    """A rollout while the disk is full is not forgotten, and in force all the while."""
+    refusals, recorded = [1, 1], []
+
+    def record(deployment) -> None:
+        if refusals:
+            refusals.pop()
+            raise StoreUnusable("the disk is full", where="store", fix="free some space")
+        recorded.append(deployment)
+
+    options = {"shapes": {}, "objective": Objective(), "settle_seconds": 0.01}
+    watcher = KubeWatcher(Everything(Objects()), (), record, Complaints(lambda: 0.0), **options)
+    watcher.start()
+    try:
+        await_true(lambda: recorded, "it is recorded")
+    finally:
+        watcher.stop()
+        watcher.join()
+
+    assert watcher.deployments() == tuple(recorded)
