@@ -154,8 +154,10 @@ class Stream:
         """Nothing will come of it any more: hand on what waited, without what it waited for."""
         past: list[LedgerEntry] = []
         entries: list[LedgerEntry] = []
+        self.late = ()  # what the last look found was handed on with it
         if self.meaning.waiting:
             settled = self.meaning.settle(math.inf)
+            self.late = settled.late
             self._part(settled, past, entries, waited=True)
             if past:
                 desk.post(self.health.source, past, (), on_page=False)

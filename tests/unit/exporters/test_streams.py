@@ -56,6 +56,7 @@ class Meaning:
     def __init__(self):
         self.calls = []
         self.settled = []
+        self.late = []
         self.waiting = []
         self.told = []
         self.at_unix_seconds = None
@@ -76,7 +77,8 @@ class Meaning:
 
     def settle(self, monotonic_seconds):
         settled, self.settled = self.settled, []
-        return StreamReading(settled, told=self.told)
+        late, self.late = self.late, []
+        return StreamReading(settled, told=self.told, late=late)
 
     def restart(self, at_unix_seconds):
         self.calls.append("restart")
@@ -307,3 +309,16 @@ def test_what_is_wrong_is_told_although_nothing_came(stream, desk, said):
     feed(stream, desk)
 
     assert len([message for message in said if "it is wrong" in message]) == 1
+
+
+@pytest.mark.parametrize("waiting", [[], [Told("0", 1.0)]])
+def test_what_is_late_is_told_once(stream, desk, waiting):
+    """The end tells what it found itself, not what the last look told."""
+    stream.meaning.late = ["last look"]
+    feed(stream, desk)
+    assert stream.late == ["last look"]
+
+    stream.meaning.waiting = waiting
+    stream.meaning.late = ["end"]
+    stream.finish(desk)
+    assert list(stream.late) == (["end"] if waiting else [])
