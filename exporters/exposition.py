@@ -7,6 +7,7 @@ or counted as garbage.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Set
@@ -87,9 +88,10 @@ class Exposition:
         return self._by_name
 
     def total(self, name: str) -> float | None:
-        """Return the sum of one name over all its labels, None where the page has none."""
+        """Return the sum of a name over all labels, None where the page has none or one is no number."""
         found = self.named(name)
-        return sum(found.values()) if found else None
+        value = sum(found.values()) if found else math.nan
+        return value if math.isfinite(value) else None
 
 
 def parse_exposition(page: bytes | str, *, where: str, cache: SeriesCache | None = None) -> Exposition:

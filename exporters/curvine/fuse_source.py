@@ -129,7 +129,7 @@ def _histograms(page: Exposition) -> dict[tuple[Direction, float], int]:
         wanted = {"io_type": direction, "path_type": "curvine"} if own else {"opcode": opcode}
         cumulative: dict[float, int] = {0.0: 0}
         for series, value in page.named(f"{name}_bucket").items():
-            if wanted.items() <= series.labels.items():
+            if wanted.items() <= series.labels.items() and math.isfinite(value):
                 edge = float(series.labels.get("le", "nan"))
                 cumulative[edge] = cumulative.get(edge, 0) + int(value)
         if len(cumulative) > 1:

@@ -7,6 +7,7 @@ files that were not deleted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -221,7 +222,9 @@ def _page_room(page: Exposition) -> Room:
 def _page_counts(page: Exposition) -> dict[str, int]:
     """Workers by status; a blacklisted or leaving one is not live."""
     return {
-        series.labels.get("tag", "unknown"): int(n) for series, n in page.named("worker_num").items() if n
+        series.labels.get("tag", "unknown"): int(n)
+        for series, n in page.named("worker_num").items()
+        if n and math.isfinite(n)
     }
 
 

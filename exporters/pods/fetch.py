@@ -54,8 +54,15 @@ class PodLister:
         """Every pod of the node; raises `SourceUnreadable`."""
         headers = {"Accept": "application/json"}
         token = self._folder / "token"
-        if token.exists():  # read anew each time: it is renewed within the hour
-            headers["Authorization"] = f"Bearer {token.read_text('utf-8').strip()}"
+        try:
+            if token.exists():  # read anew each time: it is renewed within the hour
+                headers["Authorization"] = f"Bearer {token.read_text('utf-8').strip()}"
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceUnreadable(
+                f"the service account's token cannot be read: {getattr(error, 'strerror', None) or error}",
+                where=str(token),
+                fix="look at the pod's mounted service account; it is read again at the next listing",
+            ) from error
         found: list[NodePod] = []
         for path in self._paths:
             where = self._base.rstrip("/") + path

@@ -127,4 +127,4 @@ class PodFinder(Worker):
         sources.close()
         sources.forget()
         self._repeats.forget(uid)
-        log.info("pod %s: is gone", pod.name)
+        log.info("pod %s: is read no more", pod.name)

@@ -169,3 +169,11 @@ def test_the_cache_is_bounded(monkeypatch):
 
     assert page.total("a") == 100
     assert len(cache.series) <= 10
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf"])
+def test_a_total_of_what_is_no_number_is_not_known(value):
+    """One such value costs its own name, and not the page."""
+    page = parse_exposition(f'held{{w="1"}} 2\nheld{{w="2"}} {value}\nother 3\n', where="page")
+
+    assert (page.total("held"), page.total("other"), page.total("none")) == (None, 3, None)

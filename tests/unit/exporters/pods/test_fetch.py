@@ -38,6 +38,16 @@ def test_the_node_is_asked_for_and_the_token_read_anew(api, tmp_path):
     asking.close()
 
 
+def test_a_token_that_cannot_be_read_is_a_listing_that_failed(api, tmp_path):
+    """It is told, and tried again: whoever lists goes on."""
+    (tmp_path / "token").mkdir()
+    asking = lister(api, tmp_path)
+
+    with pytest.raises(SourceUnreadable, match="token cannot be read"):
+        asking.list_pods()
+    asking.close()
+
+
 def test_named_namespaces_are_asked_one_by_one(api, tmp_path):
     """So that a Role in each of them is enough."""
     (tmp_path / "token").write_text(api.token)
