@@ -13,8 +13,7 @@ import pytest
 from tests.lakes import Lake
 from tests.ledgers import START, Ledger, admission, batch
 from tests.store_fixture import BATCHES, told, unpacked
-from tierscope.domain.window import TimeSpan
-from tierscope.storage.columns import MOST_UNIX_SECONDS
+from tierscope.domain.window import MOST_UNIX_SECONDS, TimeSpan
 from tierscope.storage.database import Database
 from tierscope.storage.lake.days import fill_days
 from tierscope.storage.lake.place import LakePlace
