@@ -15,7 +15,7 @@ from tierscope.advice.sizing.latency import ttft_model
 from tierscope.advice.thresholds import MOST_TTFT_RECORDS
 from tierscope.domain.deployment import Deployment
 from tierscope.domain.errors import TierscopeError
-from tierscope.domain.window import RequestWindow, TimeSpan
+from tierscope.domain.window import TimeSpan
 from tierscope.domain.worker import PATIENCE_SECONDS, Worker
 from tierscope.registry.miss_metrics import MISS_COST, MISS_SECONDS, MISS_TOKENS
 from tierscope.registry.types import Metric, Sample
@@ -44,9 +44,9 @@ class MissCounter(Worker):
     too few. Where it cannot be told, the look adds to the tokens alone.
 
     Each request is counted once, but for what one exporter tells more than `LATE_SECONDS` after others of its
-    endpoint: that is not counted. Nor is what came before the first look at an endpoint, which only fills the
-    modelled tiers. One that went to another collector and came back is looked at anew. An endpoint that
-    cannot be read keeps its counts, and does not disturb the others.
+    endpoint told theirs: that is not counted. Nor is what came before the first look at an endpoint, which
+    only fills the modelled tiers. One that went to another collector and came back is looked at anew. An
+    endpoint that cannot be read keeps its counts, and does not disturb the others.
     """
 
     def __init__(
@@ -122,17 +122,9 @@ class MissCounter(Worker):
         for series, value in _figures(endpoint, found):
             counts[series] = counts.get(series, 0) + value
         self._counts[endpoint] = counts  # all at once: a page has tokens, seconds and money of the same looks
-        self._counted_until[endpoint] = _counted_until(evidence.window, until)
-
-
-def _counted_until(window: RequestWindow, until: float) -> float:
-    """Until when requests are counted for good, after those of a window up to `until` were.
-
-    Where its end is without requests they may still be on their way, as after the store refused for a while:
-    then it goes on after the newest. One exporter that lags behind others of its endpoint is not seen so.
-    """
-    newest = float(window.at_unix_seconds[-1])
-    return until if until - newest <= LATE_SECONDS else math.nextafter(newest, math.inf)
+        # Not until `until`: what lies between may be on its way, as after the store refused for a while.
+        newest = float(evidence.window.at_unix_seconds[-1])
+        self._counted_until[endpoint] = math.nextafter(newest, math.inf)
 
 
 def pause_seconds(took_seconds: float) -> float:

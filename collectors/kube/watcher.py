@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 SETTLE_SECONDS = 1.0
 """How long changes are gathered before the deployments are put together anew: a rollout is many changes."""
 
+RETRY_SECONDS = 30.0
+"""After which what the store refused is offered again."""
+
 
 class KubeWatcher(Worker):
     """Watches every kind we read in some namespaces (none named: in all), and puts deployments together.
@@ -101,7 +104,7 @@ class KubeWatcher(Worker):
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._changed.wait()
+            self._changed.wait(None if self._recorded == self._current else RETRY_SECONDS)
             if self._stopping.wait(self._settle_seconds):
                 return
             self._changed.clear()
@@ -119,8 +122,6 @@ class KubeWatcher(Worker):
             name: one for name, one in now.items() if self._recorded.get(name) == one or self._keep(one)
         }
         self._current = now
-        if self._recorded != now:
-            self._changed.set()  # what the store refused is offered again
 
     def _keep(self, deployment: Deployment) -> bool:
         """Record a deployment; whether the store has it."""

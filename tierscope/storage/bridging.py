@@ -144,7 +144,8 @@ def _split(values: Sequence[int]) -> TokenSplit:
     """A split of differences, of which any may be below 0.
 
     Engines count what a prompt hits before they count the prompt, and which tier a load came from may be
-    known better or worse than before: one origin may have lost to another. The prompt is what it grew by.
+    known better or worse than before: one origin may have lost to another. The prompt is what it grew by;
+    hits that were counted before it, in a difference of their own, are told as loads when it comes.
     """
     prompt, l0, l1, l2, _, computed = values
     prompt = max(0, prompt)

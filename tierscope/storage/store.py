@@ -63,6 +63,8 @@ class Store:
         self._bridge = CounterBridge()
         self._log = FeedLog({})
         self._horizons = retention.Horizons()
+        self._set_aside = False
+        """Whether a damaged file was set aside, and none was begun in its place."""
         with database.reading() as cursor:
             self._remember(cursor)
 
@@ -142,6 +144,8 @@ class Store:
 
     def _in_turn(self, work: Callable[[Turn], T]) -> T:
         """Do a piece of writing in a transaction of its own, and again where another collector was first."""
+        if self._set_aside:
+            self._begin()
         for tries_left in range(MOST_TRIES, -1, -1):
             try:
                 with self._turns.turn() as turn:
@@ -161,13 +165,21 @@ class Store:
         raise AssertionError("the last try returns or raises")
 
     def _begin_anew(self, damage: StoreDamaged) -> None:
-        """Set the damaged file aside and begin a new one; the next append tells what it misses of feeds."""
+        """Set the damaged file aside and begin a new one; the next append tells what it misses of feeds.
+
+        Where a new one cannot be begun, for want of room, whoever writes next tries again.
+        """
         with self._database.replaced():
             recover(self.path, damage, self._clock())
+        self._set_aside = True
+        self._begin()
+
+    def _begin(self) -> None:
         prepare(self._database, self._clock())
         self._encoder.forget()
         with self._database.reading() as cursor:
             self._remember(cursor)
+        self._set_aside = False
 
     def _remember(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Read what appending goes on from: positions of feeds, and how far the past is reduced."""

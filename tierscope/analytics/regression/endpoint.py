@@ -24,6 +24,8 @@ STEP_REQUESTS = 50
 """Requests between two looks, so that a long window is judged as it would have been live."""
 POOL_MEMORY_SECONDS = 6 * 3600.0
 """How long it is remembered that the pool was larger."""
+POOL_SILENT_SECONDS = 600.0
+"""A pool that told nothing for so long, while another did, is not judged by what it told last."""
 SILENT_SECONDS = 3600.0
 """A group that served nothing for so long, while others did, is no longer shown."""
 FORGOTTEN_SECONDS = 86_400.0
@@ -48,15 +50,15 @@ class PoolHistory:
                 self._of.setdefault(one.holder, deque()).append(reading)
 
     def until(self, unix_seconds: float) -> Pools:
-        """Each pool as it was then, and the largest it had been."""
+        """Each pool that still tells, as it was then, and the largest it had been."""
         self._forget(unix_seconds - POOL_MEMORY_SECONDS)
-        pools = []
-        for readings in self._of.values():
-            told = [reading for reading in readings if reading[0] <= unix_seconds]
-            if told:
-                _, capacity, used = told[-1]
-                pools.append(PoolReadings(max(size for _, size, _ in told), capacity, used))
-        return tuple(pools)
+        told = [[one for one in readings if one[0] <= unix_seconds] for readings in self._of.values()]
+        newest = max((readings[-1][0] for readings in told if readings), default=0.0)
+        return tuple(
+            PoolReadings(max(size for _, size, _ in readings), *readings[-1][1:])
+            for readings in told
+            if readings and newest - readings[-1][0] <= POOL_SILENT_SECONDS
+        )
 
     def _forget(self, before_unix_seconds: float) -> None:
         for holder, readings in tuple(self._of.items()):

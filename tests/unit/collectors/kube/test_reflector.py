@@ -204,8 +204,9 @@ def test_deployments_are_recorded_once_and_when_they_change():
     assert watcher.deployments() == (recorded[-1],)
 
 
-def test_a_deployment_that_the_store_refused_is_offered_again():
+def test_a_deployment_that_the_store_refused_is_offered_again(monkeypatch):
     """A rollout while the disk is full is not forgotten, and in force all the while."""
+    monkeypatch.setattr("collectors.kube.watcher.RETRY_SECONDS", 0.01)
     refusals, recorded = [1, 1], []
 
     def record(deployment) -> None:

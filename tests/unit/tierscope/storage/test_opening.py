@@ -321,14 +321,20 @@ def test_a_file_whose_log_cannot_be_moved_stays_beside_it(stored, monkeypatch):
     assert list(stored.parent.glob("*damaged-*")) == []
 
 
-def test_an_append_that_cannot_set_a_damaged_file_aside_can_be_tried_again(stored, monkeypatch):
-    """The store is not closed for good."""
+FULL = StoreUnusable("No space left", where="store", fix="free some space")
+
+
+@pytest.mark.parametrize(
+    ("step", "error"), [("pathlib.Path.rename", NO_SPACE), ("tierscope.storage.store.prepare", FULL)]
+)
+def test_an_append_that_cannot_begin_a_new_file_can_be_tried_again(stored, monkeypatch, step, error):
+    """The store is not closed for good, be it the damaged file that cannot be moved or the new one made."""
     with open_store(stored) as store:
         damage = StoreDamaged("the store is damaged: a block", where=str(stored), fix="none")
         with monkeypatch.context() as broken:
             broken.setattr("tierscope.storage.store.write", raising(damage))
-            broken.setattr(Path, "rename", raising(NO_SPACE))
-            with pytest.raises(StoreUnusable, match="cannot be set aside"):
+            broken.setattr(step, raising(error))
+            with pytest.raises(StoreUnusable, match="No space left"):
                 store.append(batch(60))
 
         store.append(batch(60))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tierscope.analytics.regression.attribution import PoolReadings
-from tierscope.analytics.regression.endpoint import POOL_MEMORY_SECONDS, PoolHistory
+from tierscope.analytics.regression.endpoint import POOL_MEMORY_SECONDS, POOL_SILENT_SECONDS, PoolHistory
 from tierscope.domain.events import TierSample
 from tierscope.domain.tiers import Tier
 
@@ -44,6 +44,17 @@ def test_old_readings_of_every_pool_are_forgotten():
     """Whatever is told in between by others; and a pool that tells nothing more is none."""
     history, later = PoolHistory(), POOL_MEMORY_SECONDS + 10.0
     history.add([told("kv-a", 8.0, 10.0), told("kv-a", later, 9.0)])
-    history.add([told("kv-b", 5.0, 8.0), told("kv-b", 12.0, 7.0), told("kv-c", 0.0, 6.0)])
+    history.add([told("kv-b", 5.0, 8.0), told("kv-b", 12.0, 7.0), told("kv-b", later, 6.0)])
+    history.add([told("kv-c", 0.0, 6.0)])
 
     assert [one.capacity_before for one in history.until(later)] == [9.0, 7.0]
+
+
+def test_a_pool_that_fell_silent_is_not_judged_by_what_it_told_last():
+    """It was renamed, or is gone: what is wrong now is not its size of an hour ago."""
+    history = PoolHistory()
+    history.add([told("old", 0.0, 10.0), told("old", 15.0, 2.0)])
+    history.add([told("new", at, 10.0) for at in (0.0, 2 * POOL_SILENT_SECONDS)])
+
+    assert history.until(20.0) == (PoolReadings(10.0, 2.0, 1.0), PoolReadings(10.0, 10.0, 1.0))
+    assert history.until(2 * POOL_SILENT_SECONDS) == (PoolReadings(10.0, 10.0, 1.0),)
