@@ -53,15 +53,15 @@ def replicas_on_one_pool(
     *,
     l1_chunks: int,
     seeds: Sequence[str] = ("0", "0"),
-    arguments: tuple[str, ...] = (),
+    arguments: Sequence[tuple[str, ...]] = ((), ()),
 ) -> Iterator[list[Replica]]:
     """Start replicas on one pool in `folder`, one for each seed of a cache server; engines start together.
 
-    `arguments` are those of every cache server.
+    `arguments` are each cache server's own.
     """
     with ExitStack() as stack:
         replicas = []
-        for number, seed in enumerate(seeds):
+        for number, (seed, own_arguments) in enumerate(zip(seeds, arguments, strict=True)):
             own = folder / f"replica-{number}"
             own.mkdir()
             cache = LMCacheServer(
@@ -70,7 +70,7 @@ def replicas_on_one_pool(
                 l1_chunks=l1_chunks,
                 chunk_bytes=CHUNK_BYTES,
                 pool=folder / "pool",
-                arguments=arguments,
+                arguments=own_arguments,
                 environ={"PYTHONHASHSEED": seed},
             )
             stack.enter_context(cache)

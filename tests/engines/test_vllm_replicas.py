@@ -33,10 +33,14 @@ SECONDS = 60.0
 ALL_TIME = TimeSpan(0.0, 1e11)
 
 SEEDS = {
-    "one hash": ((), ("0", "0")),
-    "two seeds": (("--hash-algorithm", "builtin"), ("0", "1")),
+    "one hash": (((), ()), ("0", "0")),
+    "two hashes": (((), ("--hash-algorithm", "builtin")), ("0", "1")),
 }
-"""Arguments of both servers, and the seed of each one's own hash."""
+"""Arguments of each server, and the seed of its own hash.
+
+Seeds alone do not tell two servers apart: without vLLM the built-in hash is of numbers and of None, and in a
+Python at a fixed address, as Debian's, that is the same under every seed.
+"""
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def run(vllm_lmcache, lmcache, tmp_path_factory, case) -> Run:
 
 
 def test_what_one_replica_stored_the_other_loads_to_the_token(run, case):
-    """UD-41: L2 hits across replicas in page, store and rows are the engine's own; with two seeds none."""
+    """UD-41: L2 hits across replicas in page, store and rows are the engine's own; with two hashes none."""
     expected = DOCUMENTS * CHUNKS * CHUNK_TOKENS if case == "one hash" else 0
     shown = run.shown.sums(metrics.REQUEST_TOKENS, "replica", tier="l2")
 
