@@ -18,7 +18,6 @@ from tierscope.domain.deployment import Deployment
 from tierscope.domain.events import TierSample
 from tierscope.domain.names import Beginning
 from tierscope.domain.requests import CacheLookup
-from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier
 from tierscope.domain.window import Evidence, TimeSpan
 from tierscope.storage.store import Store
@@ -212,15 +211,6 @@ def test_pools_of_which_none_is_known_to_be_ours_do_not_make_it_grow(size):
     ).changes
 
     assert change.to == pytest.approx(164 * CHUNK, rel=1 / 32)
-
-
-@pytest.fixture
-def starving():
-    """A window that computes everything although the model would serve half from cache."""
-    window = w.window(w.cycle(40, 1000))
-    nothing = np.zeros_like(window.prompt)
-    half = window.prompt // 2
-    return window, Split(nothing, nothing, half, window.prompt - half)
 
 
 def test_a_pool_that_makes_no_room_is_found_beside_another(starving):

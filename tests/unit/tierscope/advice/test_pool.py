@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from tests import workloads as w
 from tierscope.advice.document import FindingKind
 from tierscope.advice.sizing.pool import eviction_findings
 from tierscope.domain.events import TierSample
-from tierscope.domain.split import Split
 from tierscope.domain.tiers import Tier
 
 
@@ -22,15 +20,6 @@ def readings(*used: float) -> list[TierSample]:
         TierSample(Tier.L2, "pool", start + 60 * i, capacity_bytes=100.0, used_bytes=value)
         for i, value in enumerate(used)
     ]
-
-
-@pytest.fixture
-def starving():
-    """A window that computes everything although the model would serve half from cache."""
-    window = w.window(w.cycle(40, 1000))
-    nothing = np.zeros_like(window.prompt)
-    half = window.prompt // 2
-    return window, Split(nothing, nothing, half, window.prompt - half)
 
 
 def test_a_full_pool_that_serves_too_little_never_evicts(starving):
