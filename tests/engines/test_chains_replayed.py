@@ -46,6 +46,8 @@ WATERMARK_RATIO, EVICTION_RATIO = 0.8, 0.25
 SESSIONS, TURNS = 12, 6
 DOCUMENTS, QUESTIONS = 8, 4
 CLIENTS = 3
+THINKING_SECONDS = 0.1
+"""Between two requests of a client: the cache server makes room now and then; what comes faster it refuses."""
 ENDLESS = 1_000_000
 AT_ONCE_SECONDS = 1e-5
 MOST_POINTS_OFF, MOST_POINTS_OFF_TOGETHER = 1.0, 2.0
@@ -96,6 +98,7 @@ def in_turn(seed: str, parts: list[Iterator[bool]]) -> None:
         part = rng.choice(parts)
         if not next(part, False):
             parts.remove(part)
+        time.sleep(THINKING_SECONDS)
 
 
 def one_by_one(workload: Workload) -> None:
