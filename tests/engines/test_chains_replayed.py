@@ -47,7 +47,7 @@ SESSIONS, TURNS = 12, 6
 DOCUMENTS, QUESTIONS = 8, 4
 CLIENTS = 3
 THINKING_SECONDS = 0.1
-"""Between two requests of a client: the cache server makes room now and then; what comes faster it refuses."""
+"""Between two requests of a client, as the cache server makes room only now and then."""
 ENDLESS = 1_000_000
 AT_ONCE_SECONDS = 1e-5
 MOST_POINTS_OFF, MOST_POINTS_OFF_TOGETHER = 1.0, 2.0
